@@ -1,4 +1,4 @@
-"""PostgreSQL through psycopg: campaigns that several machines share."""
+"""`PostgreSQLStore`: campaigns in a PostgreSQL database that several machines share, through psycopg."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from psycopg.pq import TransactionStatus
 from combopeps.campaign.sql_store import DEFAULT_NAME, SQLStore
 from combopeps.errors import ComboPepsError, ConnectionLostError, ParameterError, StateFileError
 
-_TABLES = 0x636F6D626F  # number of the advisory lock under which tables are created
-_LOST = ("08", "57P", "25P03", "25P04")  # how states begin where the connection is gone
+_TABLE_LOCK = 0x636F6D626F  # number of the advisory lock under which tables are created
+_LOST_STATES = ("08", "57P", "25P03", "25P04")  # prefixes of the SQLSTATE of a lost connection
 _CURES = {
     "25006": "connect to a server, and as a role, that may write",
     "42501": "ask the owner of the database for the right to create, read and write the tables combopeps_*",
     "53100": "free some space on the disk of the server",
-    "57014": "raise the statement_timeout of this role, or repeat it when the server is less busy",
-}  # by state
-_SECRETS = ("password", "sslpassword", "passfile")
-_OPTIONS = {"connect_timeout": "10", "keepalives_idle": "30", "client_encoding": "utf8"}
-# A commit waits for the disk whatever the server's default; locks of a client that vanished are released in a minute.
+    "57014": "raise the statement_timeout of this role, or repeat the call when the server is less busy",
+}  # by SQLSTATE
+_SECRET_OPTIONS = ("password", "sslpassword", "passfile")
+_DEFAULT_OPTIONS = {"connect_timeout": "10", "keepalives_idle": "30", "client_encoding": "utf8"}
+# A commit waits for the disk whatever the default of the server; a lost client is detected, and its locks are released,
+# within a minute.
 _SETTINGS = (
     "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; "
     "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -29,7 +30,7 @@ _SETTINGS = (
 
 
 class PostgreSQLStore(SQLStore):
-    """A campaign on a server; its lock is that of its row in combopeps_campaigns."""
+    """Campaigns on a PostgreSQL server; the lock of a campaign is that of its row in combopeps_campaigns."""
 
     driver_error = psycopg.Error
     placeholder = "%s"
@@ -50,15 +51,15 @@ class PostgreSQLStore(SQLStore):
         try:
             parts = urlsplit(url)
             port = parts.port
-            given = dict(parse_qsl(parts.query))
+            options = dict(parse_qsl(parts.query))
         except ValueError:
             raise _bad_url() from None
-        if not parts.path.strip("/") and not given.get("dbname"):
+        if not parts.path.strip("/") and not options.get("dbname"):
             raise _bad_url()
-        self._secrets = [unquote(parts.password or ""), *(given.get(key, "") for key in _SECRETS)]
+        self._secrets = [unquote(parts.password or ""), *(options.get(key, "") for key in _SECRET_OPTIONS)]
         user = "" if parts.username is None else parts.username + (":***@" if parts.password else "@")
         where = user + (parts.hostname or "") + (f":{port}" if port else "")
-        query = "&".join(f"{key}={'***' if key in _SECRETS else value}" for key, value in given.items())
+        query = "&".join(f"{key}={'***' if key in _SECRET_OPTIONS else value}" for key, value in options.items())
         self._shown = urlunsplit(("postgresql", where, parts.path, query, ""))
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ class PostgreSQLStore(SQLStore):
 
     def _connect(self, *, create: bool = False) -> Any:
         given = psycopg.conninfo.conninfo_to_dict(self._url)
-        options: dict[str, Any] = {key: value for key, value in _OPTIONS.items() if key not in given}
+        options: dict[str, Any] = {key: value for key, value in _DEFAULT_OPTIONS.items() if key not in given}
         connection = psycopg.connect(self._url, autocommit=True, **options)
         try:
             connection.execute(_SETTINGS)
@@ -79,7 +80,7 @@ class PostgreSQLStore(SQLStore):
         return connection
 
     def _is_stale(self, connection: Any) -> bool:
-        """The server may have closed it meanwhile."""
+        """Return whether the server has closed the connection."""
         if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
             return True
         try:
@@ -89,12 +90,13 @@ class PostgreSQLStore(SQLStore):
         return False
 
     def _begin(self, connection: Any, timeout: float) -> None:
-        """READ COMMITTED: what others wrote is visible once the lock is ours. A limit of 0 would be none."""
+        """Begin a transaction in which commits of others are visible once the lock is taken (READ COMMITTED)."""
+        # A lock_timeout of 0 would mean no limit.
         limit = max(1, round(1000 * min(timeout, 1e6)))
         connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {limit}")
 
     def _lock_tables(self, connection: Any) -> None:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLES,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_TABLE_LOCK,))
 
     def _in_transaction(self, connection: Any) -> bool:
         return not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE
@@ -113,14 +115,14 @@ class PostgreSQLStore(SQLStore):
         for secret in filter(None, self._secrets):
             reason = reason.replace(secret, "***")
         state = getattr(cause, "sqlstate", None)
-        lost = isinstance(cause, psycopg.OperationalError) and (state is None or state.startswith(_LOST))
-        if lost and committing:
+        is_lost = isinstance(cause, psycopg.OperationalError) and (state is None or state.startswith(_LOST_STATES))
+        if is_lost and committing:
             return ConnectionLostError(
-                f"{self}: the connection was lost while this was being recorded ({reason}); the next call finds out "
-                "whether it is: telling it again is harmless, before you observe it again look at the samples",
+                f"{self}: the connection was lost while this was being recorded ({reason}); the next call shows "
+                "whether it is: telling it again is harmless, but check `samples` before you observe it again",
                 unknown=True,
             )
-        if lost:
+        if is_lost:
             return ConnectionLostError(
                 f"{self}: the database cannot be reached, or the connection was lost ({reason}); nothing was recorded"
             )
@@ -130,6 +132,6 @@ class PostgreSQLStore(SQLStore):
 
 def _bad_url() -> ParameterError:
     return ParameterError(
-        "a database is named sqlite:///file.db or postgresql://user:password@host/database (special characters of the "
-        "password as %40 and the like)"
+        "the URL of a database is sqlite:///file.db or postgresql://user:password@host/database (special characters "
+        "of the password percent-encoded, such as %40)"
     )

@@ -43,7 +43,7 @@ from combopeps.errors import (
     QueryError,
     RewardError,
 )
-from combopeps.server.schemas import MARK, Body, dumped
+from combopeps.server.schemas import CAMPAIGN_HEADER, Body, dumped
 from combopeps.session.events import check_name
 from combopeps.utils.files import opened
 
@@ -57,7 +57,7 @@ _LOGIN_PATIENCE, _LOGIN_BYTES = 3.0, 1_000  # the same, and its size, before the
 SESSION_SECONDS = 12 * 3600  # from the login of a browser to the next one
 _MOST_SESSIONS = 10_000
 _WRONG = 20.0  # requests that a wrong token counts for
-MOST_BYTES = 1_000_000  # of a body
+MAX_BODY_BYTES = 1_000_000  # of a body
 DATA = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _STATUSES: list[tuple[Any, int]] = [
     (LabelError, 404),
@@ -71,10 +71,11 @@ _HEADERS = {
     429: {"retry-after": "1"},
     503: {"retry-after": "1"},
 }
-VERDICT = "combopeps.verdict"  # in the scope of a request: called with whether the request is authenticated
+# Key in the scope of a request: a function that is called with whether the request is authenticated.
+AUTHENTICATION_CALLBACK = "combopeps.authentication"
 
 
-class RefusedError(ComboPepsError):
+class RequestError(ComboPepsError):
     """A request that is refused before the campaign is asked: with this status, as an error of that type."""
 
     def __init__(self, status: int, message: str, type: str = "ParameterError") -> None:
@@ -82,9 +83,9 @@ class RefusedError(ComboPepsError):
         self.status, self.type = status, type
 
 
-def status_of(error: ComboPepsError) -> int:
+def http_status(error: ComboPepsError) -> int:
     """The client's mistakes are 4xx. What is wrong with the store or an oracle is 503: come back later."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, RequestError):
         return error.status
     if isinstance(error, QueryError):
         return 404 if error.unknown else 409
@@ -94,20 +95,20 @@ def status_of(error: ComboPepsError) -> int:
     return 503
 
 
-def refusal(error: ComboPepsError) -> Response:
+def error_response(error: ComboPepsError) -> Response:
     """The response to a request that went wrong."""
-    status, kind = status_of(error), error.type if isinstance(error, RefusedError) else type(error).__name__
+    status, kind = http_status(error), error.type if isinstance(error, RequestError) else type(error).__name__
     content = dumped({"error": str(error), "type": kind})
     return Response(content, status, DATA | _HEADERS.get(status, {}), "application/json")
 
 
-async def on_error(request: Request, error: Exception) -> Response:
+async def handle_error(request: Request, error: Exception) -> Response:
     """For the framework: an error of ours, or one of its own."""
     if isinstance(error, ComboPepsError):
-        return refusal(error)
+        return error_response(error)
     status = int(getattr(error, "status_code", 400))
     known = {404: "there is nothing at this address", 405: "this address is not for that method"}
-    response = refusal(RefusedError(status, known.get(status, str(getattr(error, "detail", error)))))
+    response = error_response(RequestError(status, known.get(status, str(getattr(error, "detail", error)))))
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
@@ -152,7 +153,7 @@ class Tokens:
         return found
 
 
-def made_token(role: str, secret: str, name: str | None = None) -> Principal:
+def make_token(role: str, secret: str, name: str | None = None) -> Principal:
     """Return the principal of a token, or raise a typed error."""
     if role not in ROLES:
         raise ParameterError(f"a token is for {' or '.join(ROLES)}, got {role!r:.40}")
@@ -182,7 +183,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         try:
             if not rest:
                 raise ParameterError("a line is `owner TOKEN` or `measurer TOKEN [name]`")
-            principal = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            principal = make_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
             if principal.counted_as in found:
                 raise ParameterError("this token stands there twice")
         except ParameterError as cause:
@@ -191,7 +192,7 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     return Tokens(found.values())
 
 
-class Askers:
+class OpenQueryCounter:
     """By which token each open query was last asked for, since the server was started; used by one thread."""
 
     def __init__(self) -> None:
@@ -226,7 +227,7 @@ class RateLimiter:
         self._left[counted_as] = left - cost, now
 
 
-class Gate:
+class Authenticator:
     """Lets requests in, or raises. `mark` stands for the campaign that is served."""
 
     def __init__(self, tokens: Tokens | None, rate: float, burst: float, mark: str = "") -> None:
@@ -236,7 +237,7 @@ class Gate:
         self._sessions: dict[str, tuple[Principal, float]] = {}  # by the value of the cookie, until when
 
     def principal(self, request: Request) -> Principal:
-        """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
+        """Who asks; a `RequestError` for a token that is wrong or missing, and for too many requests."""
         headers = _headers(request)
         authorization = headers.get(b"authorization")
         if authorization is None and (found := self._session(request)) is not None:
@@ -252,14 +253,14 @@ class Gate:
             host = _headers(request).get(b"host", b"")
             if not _is_local(host):
                 words = f"without a token file, only localhost is answered to, not {_host_name(host)!r:.80}"
-                raise RefusedError(403, words, "AccessError")
+                raise RequestError(403, words, "AccessError")
             return self._admitted(request, Principal("owner", None, address))
         try:
             found = self._tokens.principal(secret)
         except AccessError as error:
             if secret is not None:
                 self._mistakes.spend(address)
-            raise RefusedError(401, str(error), "AccessError") from None
+            raise RequestError(401, str(error), "AccessError") from None
         return self._admitted(request, found)
 
     def open_session(self, principal: Principal) -> str:
@@ -284,21 +285,21 @@ class Gate:
     def _admitted(self, request: Request, principal: Principal) -> Principal:
         _tell_connection(request, True)
         self._allowance.spend(principal.counted_as)
-        if _headers(request).get(MARK.encode(), self._mark) != self._mark:
-            raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
+        if _headers(request).get(CAMPAIGN_HEADER.encode(), self._mark) != self._mark:
+            raise RequestError(409, "another campaign is served at this address than when you began", "RemoteError")
         return principal
 
 
 async def read_body(request: Request, schema: type[Body], *, login: bool = False) -> Any:
     """A body of this kind: JSON, of our own origin, and not too long; before a `login` short, and soon."""
-    most, patience = (_LOGIN_BYTES, _LOGIN_PATIENCE) if login else (MOST_BYTES, _PATIENCE)
+    most, patience = (_LOGIN_BYTES, _LOGIN_PATIENCE) if login else (MAX_BODY_BYTES, _PATIENCE)
     if login:
         _tell_connection(request, False)
     headers = _headers(request)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json":
         words = f"the body must be JSON (Content-Type: application/json), got {kind.decode('latin-1')!r:.60}"
-        raise RefusedError(415, words)
+        raise RequestError(415, words)
     _check_origin(headers)
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length[:20]) > most:
@@ -312,9 +313,9 @@ async def read_body(request: Request, schema: type[Body], *, login: bool = False
                     raise _too_long(most)
                 parts.append(part)
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {patience:g} s", "LimitError") from None
+        raise RequestError(408, f"the body did not come within {patience:g} s", "LimitError") from None
     except ClientDisconnect:
-        raise RefusedError(400, "the body was cut off") from None
+        raise RequestError(400, "the body was cut off") from None
     return _parsed(schema, b"".join(parts))
 
 
@@ -353,7 +354,7 @@ def _headers(request: Request) -> dict[bytes, bytes]:
 
 def _tell_connection(request: Request, authenticated: bool) -> None:
     """Connections whose last request was not authenticated are the first to be closed when there are too many."""
-    verdict = request.scope.get(VERDICT)
+    verdict = request.scope.get(AUTHENTICATION_CALLBACK)
     if verdict is not None:
         verdict(authenticated)
 
@@ -365,7 +366,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
         return
     if site is None and (origin is None or _is_at(origin, headers.get(b"host", b""))):
         return
-    raise RefusedError(403, "this request comes from a page of another origin", "AccessError")
+    raise RequestError(403, "this request comes from a page of another origin", "AccessError")
 
 
 def _is_at(origin: bytes, host: bytes) -> bool:
@@ -388,5 +389,5 @@ def _is_local(host: bytes) -> bool:
     return _host_name(host) in _LOCAL
 
 
-def _too_long(most: int) -> RefusedError:
-    return RefusedError(413, f"this body may have at most {most} bytes", "LimitError")
+def _too_long(most: int) -> RequestError:
+    return RequestError(413, f"this body may have at most {most} bytes", "LimitError")

@@ -2,8 +2,8 @@
 
 When a new connection exceeds a limit, another one is closed, in this order:
 
-1. of one address, more than `MOST_UNAUTHENTICATED` connections that are not authenticated: the oldest of these;
-2. of all addresses, more than `MOST_CONNECTIONS`: the oldest one that is not authenticated;
+1. of one address, more than `MAX_UNAUTHENTICATED` connections that are not authenticated: the oldest of these;
+2. of all addresses, more than `MAX_CONNECTIONS`: the oldest one that is not authenticated;
 3. if all are authenticated: the one that has been idle for longest;
 4. if all are authenticated and busy: the new one, which is told so (503).
 
@@ -20,13 +20,13 @@ from itertools import count
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from combopeps.server.auth import VERDICT
+from combopeps.server.auth import AUTHENTICATION_CALLBACK
 from combopeps.server.schemas import dumped
 
-MOST_HEAD = 65_536  # bytes of the first line and all headers
-HEAD_SECONDS = 10.0  # for them to come
-MOST_CONNECTIONS = 500
-MOST_UNAUTHENTICATED = 100  # connections of one address
+MAX_HEAD_BYTES = 65_536  # bytes of the first line and all headers
+HEAD_TIMEOUT = 10.0  # for them to come
+MAX_CONNECTIONS = 500
+MAX_UNAUTHENTICATED = 100  # connections of one address
 _IPV6_HOST_BITS = 64  # of an address, which a client chooses
 _turns = count()
 
@@ -58,7 +58,7 @@ class Connection(HttpToolsProtocol):
         self._address = self._limited_address()
         self._timer: TimerHandle | None = None
         self._wait()
-        if len(self.connections) > min(MOST_CONNECTIONS, MOST_UNAUTHENTICATED):
+        if len(self.connections) > min(MAX_CONNECTIONS, MAX_UNAUTHENTICATED):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -70,20 +70,20 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if not self._is_news and not self._is_body:
             self._head += len(data)
-            if self._head > MOST_HEAD:
+            if self._head > MAX_HEAD_BYTES:
                 self._too_long()
         if self._timer is None and self._is_idle:
             self._wait()
 
     def on_headers_complete(self) -> None:
-        if self._head + self._chunk > MOST_HEAD:
+        if self._head + self._chunk > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > MOST_HEAD:
+            if size > MAX_HEAD_BYTES:
                 raise ValueError("the head is too long")  # which ends the parser: see send_400_response
         self._head, self._is_body, self._is_news = 0, True, True
         self._turn = next(_turns)
         self._end_wait()
-        self.scope[VERDICT] = self._set_authenticated  # type: ignore[literal-required]
+        self.scope[AUTHENTICATION_CALLBACK] = self._set_authenticated  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -91,7 +91,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._head + self._chunk > MOST_HEAD and not self._is_body:
+        if self._head + self._chunk > MAX_HEAD_BYTES and not self._is_body:
             self._too_long()
         else:
             self._refuse(400, "this is no request of HTTP/1.1", "ParameterError")
@@ -118,19 +118,19 @@ class Connection(HttpToolsProtocol):
         others = [one for one in here if one is not self]
         unauthenticated = [one for one in others if not one._is_authenticated]
         same = [one for one in unauthenticated if one._address == self._address and self._address is not None]
-        if len(same) >= MOST_UNAUTHENTICATED:
+        if len(same) >= MAX_UNAUTHENTICATED:
             min(same, key=lambda one: one._made).transport.abort()
-        elif len(others) >= MOST_CONNECTIONS:
+        elif len(others) >= MAX_CONNECTIONS:
             if unauthenticated:
                 min(unauthenticated, key=lambda one: one._made).transport.abort()
             elif idle := [one for one in others if one._is_idle]:
                 min(idle, key=lambda one: one._turn).transport.abort()
             else:
-                self._refuse(503, f"all {MOST_CONNECTIONS} connections are busy; come back later")
+                self._refuse(503, f"all {MAX_CONNECTIONS} connections are busy; come back later")
 
     def _wait(self) -> None:
         if not self.transport.is_closing():
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+            self._timer = self.loop.call_later(HEAD_TIMEOUT, self._late)
 
     def _end_wait(self) -> None:
         if self._timer is not None:
@@ -140,12 +140,12 @@ class Connection(HttpToolsProtocol):
     def _late(self) -> None:
         self._timer = None
         if self._is_idle and self._head:
-            self._refuse(408, f"no request came within {HEAD_SECONDS:g} s")
+            self._refuse(408, f"no request came within {HEAD_TIMEOUT:g} s")
         elif self._is_idle:
             self.transport.close()  # nothing was sent, or it was answered already
 
     def _too_long(self) -> None:
-        self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")
+        self._refuse(431, f"the head of a request has at most {MAX_HEAD_BYTES} bytes")
 
     def _refuse(self, status: int, words: str, type: str = "LimitError") -> None:
         """Say why, and close; where a whole request came before this, after its answer."""

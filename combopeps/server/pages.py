@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from combopeps.server import schemas
-from combopeps.server.auth import DATA, SESSION_SECONDS, Gate, RefusedError, read_body
+from combopeps.server.auth import DATA, SESSION_SECONDS, Authenticator, RequestError, read_body
 from combopeps.server.schemas import dumped
 from combopeps.server.status_worker import StatusWorker
 
@@ -73,17 +73,17 @@ def describe(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-def add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
+def add_pages(app: FastAPI, worker: StatusWorker, authenticator: Authenticator) -> None:
     """Add the page and the part of it that changes, the login, and the description of the API."""
 
     async def known(request: Request) -> None:
-        gate.principal(request)
+        authenticator.principal(request)
 
     @app.get("/", summary="The live page", response_class=Response, responses=gives("text/html"))
     async def page(request: Request) -> Response:
         try:
-            gate.principal(request)
-        except RefusedError as error:
+            authenticator.principal(request)
+        except RequestError as error:
             if error.status != 401:
                 raise
             return _html("login.html", {}, status=401)
@@ -107,13 +107,13 @@ def add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
 
     async def login(request: Request) -> Response:
         body = await read_body(request, schemas.Login, login=True)
-        principal = gate.principal_of(request, body.token)
+        principal = authenticator.principal_of(request, body.token)
         response = Response(dumped({"role": principal.role}), headers=DATA, media_type="application/json")
-        if gate.has_tokens:
+        if authenticator.has_tokens:
             path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
             response.set_cookie(
-                gate.cookie(request), gate.open_session(principal), path=path, secure=secure, httponly=True,
-                samesite="strict", max_age=SESSION_SECONDS,
+                authenticator.cookie(request), authenticator.open_session(principal), path=path, secure=secure,
+                httponly=True, samesite="strict", max_age=SESSION_SECONDS,
             )  # fmt: skip
         return response
 

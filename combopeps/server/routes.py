@@ -27,9 +27,18 @@ import combopeps
 from combopeps.campaign import Campaign
 from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, LockError, ParameterError
 from combopeps.server import schemas
-from combopeps.server.auth import DATA, Askers, Gate, Principal, Tokens, on_error, read_body, refusal
+from combopeps.server.auth import (
+    DATA,
+    Authenticator,
+    OpenQueryCounter,
+    Principal,
+    Tokens,
+    error_response,
+    handle_error,
+    read_body,
+)
 from combopeps.server.pages import add_pages, failures, gives, takes
-from combopeps.server.schemas import MARK, dumped, query_json, sums_json
+from combopeps.server.schemas import CAMPAIGN_HEADER, dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
 from combopeps.session.events import leased
 from combopeps.utils.formatting import plain
@@ -61,7 +70,7 @@ def build(
     worker = StatusWorker(opened, writer, pause)
     header = dumped(campaign.header)
     mark = blake2b(header, digest_size=8).hexdigest()
-    gate = Gate(tokens, rate, burst, mark)
+    authenticator = Authenticator(tokens, rate, burst, mark)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -81,14 +90,14 @@ def build(
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        exception_handlers={ComboPepsError: on_error, HTTPException: on_error},
+        exception_handlers={ComboPepsError: handle_error, HTTPException: handle_error},
         responses=failures(),
     )
     app.state.writer, app.state.worker = writer, worker
-    app.mark = (MARK.encode(), mark.encode())
-    app.tell = _add_changes(app, writer, gate, Operations(campaign, lease))
-    _add_reads(app, writer, worker, gate, header)
-    add_pages(app, worker, gate)
+    app.mark = (CAMPAIGN_HEADER.encode(), mark.encode())
+    app.tell = _add_changes(app, writer, authenticator, Operations(campaign, lease))
+    _add_reads(app, writer, worker, authenticator, header)
+    add_pages(app, worker, authenticator)
     return app
 
 
@@ -116,7 +125,7 @@ class App(FastAPI):
             try:
                 content = await self.tell(Request(scope, receive))
             except ComboPepsError as error:
-                await refusal(error)(scope, receive, send)
+                await error_response(error)(scope, receive, send)
                 return
             headers = [*_DATA, self.mark, (b"content-length", b"%d" % len(content))]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -130,12 +139,12 @@ _DATA = [(name.encode(), value.encode()) for name, value in (DATA | {"content-ty
 
 
 def _add_changes(
-    app: FastAPI, writer: Writer, gate: Gate, operations: Operations
+    app: FastAPI, writer: Writer, authenticator: Authenticator, operations: Operations
 ) -> Callable[[Request], Awaitable[bytes]]:
     """Add the routes that change the campaign; return what is done by /tell."""
 
     async def change(request: Request, schema: Any, operation: Callable[[Any, Principal], Any]) -> bytes:
-        principal = gate.principal(request)
+        principal = authenticator.principal(request)
         body = await read_body(request, schema)
         author = principal.name or getattr(body, "client", None) or principal.role
         return await writer.change(operation(body, principal), author)
@@ -156,12 +165,12 @@ def _add_changes(
     return partial(change, schema=schemas.Tell, operation=operations.tell)
 
 
-def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, gate: Gate, header: bytes) -> None:
+def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, authenticator: Authenticator, header: bytes) -> None:
     async def known(request: Request) -> Principal:
-        return gate.principal(request)
+        return authenticator.principal(request)
 
     async def owner(request: Request) -> None:
-        if not gate.principal(request).is_owner:
+        if not authenticator.principal(request).is_owner:
             raise AccessError("only the owner downloads all measurements")
 
     anyone, owners = [Depends(known)], [Depends(owner)]
@@ -224,7 +233,7 @@ class Operations:
     """Operations on the campaign from the bodies of requests; executed by the thread of the writer."""
 
     def __init__(self, campaign: Campaign, lease: float | None) -> None:
-        self._lease, self._askers = lease, Askers()
+        self._lease, self._askers = lease, OpenQueryCounter()
         self._book = LabelBook(campaign.problem.arms.labels, campaign.problem.oracle)
 
     def ask(self, body: schemas.Ask, principal: Principal) -> Callable[[Campaign], bytes]:
@@ -416,7 +425,7 @@ class Writer:
         answers: list[Any] | None = None
         while answers is None:
             try:
-                answers = self.campaign.apply_together(operations)
+                answers = self.campaign.commit_group(operations)
             except Exception as error:
                 if not isinstance(error, LockError) or monotonic() >= end:
                     answers = [error] * len(jobs)

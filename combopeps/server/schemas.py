@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from combopeps.campaign.records import plain_label
+from combopeps.campaign.records import json_label
 from combopeps.policies.base import Policy
 from combopeps.session.events import MAX_LEASE, MAX_NAME, Lease
 from combopeps.session.queries import Query as SessionQuery
@@ -22,10 +22,10 @@ from combopeps.session.result import Status as SessionStatus
 from combopeps.session.session import Measurement, Session
 from combopeps.utils.formatting import plain
 
-MARK = "combopeps-campaign"  # the header that says for which campaign a request, or a response, is
+CAMPAIGN_HEADER = "combopeps-campaign"  # the header that says for which campaign a request, or a response, is
 MAX_QUERIES = 100  # of one ask
 MAX_ROWS = 10_000  # results, rows or parts in one request
-MAX_LABEL = 1_000  # characters, or parts
+MAX_LABEL_LENGTH = 1_000  # characters, or parts
 _MAX_LABEL_DEPTH = 4
 _MAX_INTEGER = 2**53 - 1  # what every JSON reader understands
 
@@ -33,7 +33,7 @@ _MAX_INTEGER = 2**53 - 1  # what every JSON reader understands
 def _checked_label(label: Any, depth: int = 0) -> Any:
     """A label as JSON has it, of a sensible size."""
     if isinstance(label, list):
-        if depth == _MAX_LABEL_DEPTH or len(label) > MAX_LABEL:
+        if depth == _MAX_LABEL_DEPTH or len(label) > MAX_LABEL_LENGTH:
             raise ValueError("a label has too many parts, one in the other, or beside each other")
         for part in label:
             _checked_label(part, depth + 1)
@@ -41,8 +41,8 @@ def _checked_label(label: Any, depth: int = 0) -> Any:
         raise ValueError("a label is a text, a number, or a list of these, no object")
     elif isinstance(label, float) and not isfinite(label):
         raise ValueError("a label that is a number is a finite one")
-    elif len(str(label)) > MAX_LABEL:
-        raise ValueError(f"a label has at most {MAX_LABEL} characters")
+    elif len(str(label)) > MAX_LABEL_LENGTH:
+        raise ValueError(f"a label has at most {MAX_LABEL_LENGTH} characters")
     return label
 
 
@@ -56,7 +56,7 @@ Sem = Annotated[Number | None, Field(description="standard error of this very me
 Part = Number | None | Annotated[list[Number], Field(min_length=2, max_length=2, description="value and sem")]
 Values = (
     Annotated[list[Part], Field(max_length=MAX_ROWS)]
-    | Annotated[dict[Annotated[str, Field(max_length=MAX_LABEL)], Part], Field(max_length=MAX_ROWS)]
+    | Annotated[dict[Annotated[str, Field(max_length=MAX_LABEL_LENGTH)], Part], Field(max_length=MAX_ROWS)]
     | None
 )
 Means = Annotated[Count, Field(ge=1, description="how many measurements the value is the mean of")]
@@ -326,7 +326,7 @@ def status_json(session: Session, status: SessionStatus) -> Json:
 
 def measurement_json(measurement: Measurement) -> list[Any]:
     """Return a recorded result as `Measurements` describes it."""
-    label = plain_label(measurement.label)
+    label = json_label(measurement.label)
     given = [measurement.y, measurement.sem, measurement.count, measurement.retracted]
     return [measurement.event, measurement.query, label, *given]
 

@@ -235,7 +235,7 @@ class _Reports:
 
     def tag(self) -> str:
         """Of the events that are there now."""
-        return blake2b(repr(self.campaign.synchronised()).encode(), digest_size=12).hexdigest()
+        return blake2b(repr(self.campaign.synchronise()).encode(), digest_size=12).hexdigest()
 
     def status(self) -> Report:
         with self.campaign._mutex:

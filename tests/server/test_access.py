@@ -15,7 +15,7 @@ from served import MEASURER, OWNER, begun, client, token_file
 
 from combopeps import Campaign
 from combopeps.errors import ParameterError
-from combopeps.server.auth import Tokens, made_token, read_tokens
+from combopeps.server.auth import Tokens, make_token, read_tokens
 from combopeps.server.launch import app, serve
 
 OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
@@ -344,5 +344,5 @@ def test_a_token_file_that_others_can_read_is_warned_of(tmp_path):
 
 
 def test_secrets_are_not_shown():
-    token = made_token("owner", OWNER)
+    token = make_token("owner", OWNER)
     assert OWNER not in repr(token) + repr(vars(Tokens([token])))

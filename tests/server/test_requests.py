@@ -296,9 +296,7 @@ def test_reads_do_not_wait_for_a_store_that_is_locked(path):
 
 def outcomes(campaign, *calls):
     """Names of the errors of operations in one commit, each given as (method, arguments)."""
-    answers = campaign.apply_together(
-        [partial(getattr(campaign, name), *given, **named) for name, given, named in calls]
-    )
+    answers = campaign.commit_group([partial(getattr(campaign, name), *given, **named) for name, given, named in calls])
     return [type(answer).__name__ if isinstance(answer, Exception) else "" for answer in answers]
 
 
