@@ -318,9 +318,9 @@ def test_without_tokens_a_server_listens_on_this_machine_only(path, host):
         ("measurer " + "m" * 20, "no owner"),
         ("owner short", "line 1: a token has 16 to 512"),
         ("owner\n", "line 1: a line is"),
-        ("# x\nboss " + "b" * 20, "line 2: a token is for measurer or owner"),
+        ("# x\nboss " + "b" * 20, "line 2: the role of a token is measurer or owner"),
         ("owner " + "ö" * 20, "visible ASCII"),
-        (f"owner {'o' * 20}\nmeasurer {'o' * 20}", "line 2: this token stands there twice"),
+        (f"owner {'o' * 20}\nmeasurer {'o' * 20}", "line 2: duplicate token"),
         (f"owner {'o' * 20}\nmeasurer {'m' * 20} {'n' * 65}", "the name of a token must be"),
     ],
 )

@@ -37,7 +37,7 @@ def web(path):
 def guarded(path, tmp_path, monkeypatch):
     """A server with tokens; what is held open in a test stays open unless a limit on connections closes it."""
     monkeypatch.setattr(connections, "HEAD_TIMEOUT", 600.0)
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
     with client(path, tokens=token_file(tmp_path)) as made:
         yield made
 
@@ -277,7 +277,7 @@ def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded, monke
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)], ids=["unknown", "trusted"])
 def test_the_limit_of_an_address_is_not_for_trusted_proxies(path, tmp_path, monkeypatch, proxies):
     monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
     with client(path, tokens=token_file(tmp_path), proxies=proxies) as web, ExitStack() as stack:
         held = [logging_in(stack, web) for _ in range(8)]
         assert is_open(held[0]) == bool(proxies)
@@ -306,9 +306,9 @@ def test_hundreds_of_half_sent_logins_do_not_lock_out_a_client(path, tmp_path):
 
 def test_the_body_of_a_login_has_three_seconds(guarded, monkeypatch):
     monkeypatch.undo()  # the real limits
-    assert auth._LOGIN_PATIENCE <= 3.0
-    assert auth._LOGIN_BYTES <= 1000
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 0.1)
+    assert auth._LOGIN_TIMEOUT <= 3.0
+    assert auth._MAX_LOGIN_BYTES <= 1000
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 0.1)
     with connected(guarded) as plug:
         plug.sendall(HALF % b"/login" + b'\r\n{"tok')
         said = plug.recv(65_536)
