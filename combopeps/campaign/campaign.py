@@ -96,7 +96,7 @@ class Campaign(Session):
         self._custom = custom  # the oracle, if the database cannot hold it
         self._mutex = RLock()
         renew_after_fork(self)
-        self._valid = False  # whether the state is that after `_cursor`; if not, it is restored from the store
+        self._is_valid = False  # whether the state is that after `_cursor`; if not, it is restored from the store
         self._cursor: Cursor | None = None
         self._read_at = -_MAX_READ_AGE
         self._is_pinned = False
@@ -172,9 +172,20 @@ class Campaign(Session):
     ) -> Campaign:
         """Continue a campaign.
 
-        If it was created with a user-defined oracle, pass that as `oracle`. It is compared with the fingerprint in the
-        database (its components, and the values of its answers at 16 thetas); a different one raises
-        `OtherOracleError`.
+        Parameters
+        ----------
+        path
+            The file, the URL of a campaign in a database, or a `Store`.
+        oracle
+            The oracle, if the campaign was created with a user-defined one. It is compared with the fingerprint in the
+            database: its components, and the values of its answers at 16 thetas.
+        timeout, author
+            As in `create`.
+
+        Raises
+        ------
+        OtherOracleError
+            If the oracle differs from that of the campaign, or is missing.
         """
         return cls(store_at(path), timeout, None if oracle is None else CustomOracle(oracle), author)
 
@@ -201,7 +212,7 @@ class Campaign(Session):
     def after_fork(self) -> None:
         """In a child process, restore a state that another thread was changing from the store."""
         if is_lost(self._mutex):
-            self._mutex, self._valid, self._group, self._group_thread = RLock(), False, None, None
+            self._mutex, self._is_valid, self._group, self._group_thread = RLock(), False, None, None
 
     def pin(self) -> None:
         """Raise `StateFileError` in later operations if the store holds another campaign by then."""
@@ -213,24 +224,24 @@ class Campaign(Session):
         Return the result, or the exception, of each: an operation that raises does not affect the others. If the commit
         fails, its error is raised, and nothing is recorded.
         """
-        answers = list[Any]()
+        outcomes = list[Any]()
         with self._updating():
             self._group, self._group_thread = [], get_ident()
             try:
                 for operation in operations:
-                    answers.append(_outcome(operation))
-                    if not self._valid:  # it failed during a change
+                    outcomes.append(_outcome(operation))
+                    if not self._is_valid:  # it failed during a change
                         break
                 else:
                     new, self._group = self._group, None
                     self._append(new)
-                    return answers
+                    return outcomes
             finally:
                 self._group_thread = None
                 if self._group is not None:
-                    self._group, self._valid = None, False
+                    self._group, self._is_valid = None, False
         # The state was lost during a change: execute each operation with a commit of its own.
-        return answers if len(operations) == 1 else [_outcome(operation) for operation in operations]
+        return outcomes if len(operations) == 1 else [_outcome(operation) for operation in operations]
 
     def synchronise(self) -> Cursor:
         """Apply the events of other processes, and return the position of the last one."""
@@ -246,6 +257,7 @@ class Campaign(Session):
             yield
 
     def _updating(self) -> AbstractContextManager[Any]:
+        """Hold the lock for a change; within a group commit, this thread holds it already."""
         return self._mutex if self._group_thread == get_ident() else self._locked()
 
     @contextmanager
@@ -255,7 +267,7 @@ class Campaign(Session):
         If there are many new events, most are applied before the lock is taken, so that others do not wait for that.
         """
         with self._mutex:
-            is_recent = self._valid and monotonic() - self._read_at <= _MAX_READ_AGE
+            is_recent = self._is_valid and monotonic() - self._read_at <= _MAX_READ_AGE
             for _ in range(0 if is_recent else _MAX_PRELIMINARY_READS):
                 if self._apply_new_events() <= _MAX_LOCKED_EVENTS:
                     break
@@ -270,7 +282,7 @@ class Campaign(Session):
         too: it repeats an event that another process wrote, and waits until that is durable.
         """
         warned = self._warn_of(events)
-        self._valid = False
+        self._is_valid = False
         labels, signature = self.problem.arms.labels, _signature(self.author)
         if events and isinstance(events[0], Looked) and not self.rule.requests_measurements:
             events = events[1:]  # a rule without a state
@@ -281,7 +293,7 @@ class Campaign(Session):
         self._apply(events, warned)
         if self._group is not None:
             self._group += new
-            self._valid = True
+            self._is_valid = True
         else:
             self._append(new)
 
@@ -294,42 +306,42 @@ class Campaign(Session):
 
     def _append(self, new: list[Record]) -> None:
         """Append records to the store, and save a checkpoint when one is due."""
-        self._valid = False
+        self._is_valid = False
         assert self._cursor is not None
         self._cursor, self._read_at = self.store.append(new, self._cursor), monotonic()
         number = self._cursor.number
         if number - self._checkpoint_at >= max(_MIN_CHECKPOINT_GAP, number // _CHECKPOINT_FRACTION):
             self._save_checkpoint()
-        self._valid = True
+        self._is_valid = True
 
     def _choose(self, n: int) -> list[Query]:
-        self._valid = False  # a choice may change the policy: if it is not committed, the state must be restored
+        self._is_valid = False  # a choice may change the policy: if it is not committed, the state must be restored
         return super()._choose(n)
 
     def _look(self) -> None:
-        valid, self._valid = self._valid, False
+        was_valid, self._is_valid = self._is_valid, False
         super()._look()
-        self._valid = valid and not self.rule.requests_measurements  # a rule with state must be committed
+        self._is_valid = was_valid and not self.rule.requests_measurements  # a rule with state must be committed
 
     def _apply_new_events(self) -> int:
         """Apply the events that are new in the store; return their number."""
         if self._group is not None:
             return 0
         with _no_garbage_collection():
-            if not self._valid and self._load_checkpoint():
+            if not self._is_valid and self._load_checkpoint():
                 with suppress(Exception):  # if the events are at fault, applying all of them raises the same error
                     return self._apply_events_after(self._cursor)
-                self._valid = False
-            return self._apply_events_after(self._cursor if self._valid else None)
+                self._is_valid = False
+            return self._apply_events_after(self._cursor if self._is_valid else None)
 
     def _apply_events_after(self, cursor: Cursor | None) -> int:
         """Apply the events after a cursor, all of them if it is None; return their number."""
         page = self.store.read(cursor)
         events = page.events
         if cursor is not None and not page.restarted and not events:
-            self._valid, self._read_at = True, monotonic()
+            self._is_valid, self._read_at = True, monotonic()
             return 0
-        self._valid = False
+        self._is_valid = False
         if cursor is None or page.restarted:
             if not events:
                 raise StateFileError(f"{self.store} has no events; delete it, and create a new campaign")
@@ -340,7 +352,7 @@ class Campaign(Session):
         except (ComboPepsError, ValueError) as cause:
             number = self._event + 1
             raise StateFileError(f"{self.store}, event {number}: {cause}", number) from None
-        self._cursor, self._read_at, self._valid = page.end, monotonic(), True
+        self._cursor, self._read_at, self._is_valid = page.end, monotonic(), True
         return len(page.events)
 
     def _initialise(self, header: Record) -> None:

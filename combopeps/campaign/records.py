@@ -121,7 +121,7 @@ _REQUIRED = {kind: {name for name in checks if name[-1] != "?"} for kind, checks
 _CHECKS = {kind: {name.rstrip("?"): check for name, check in checks.items()} for kind, checks in _FIELDS.items()}
 
 
-def _checked_kind(record: Mapping[str, Any]) -> str:
+def _check_fields(record: Mapping[str, Any]) -> str:
     """Return the kind of a record; raise `ValueError` unless it has the fields of its kind, each of its type."""
     kind: Any = record.get("kind")
     checks = _CHECKS.get(kind) if isinstance(kind, str) else None
@@ -174,7 +174,7 @@ def check_header(record: Mapping[str, Any]) -> None:
         raise ValueError(
             f"the campaign has schema {schema}, and this release reads {SCHEMA}: use the release that wrote it"
         )
-    _checked_kind(record)
+    _check_fields(record)
     if not _is_index(record.get("sweep", 1)) or record.get("sweep") == 0:
         raise ValueError("sweep must be an integer of at least 1")
     policy_class(record["policy"])
@@ -258,7 +258,7 @@ class Decoder:
         end = 0
         while end < len(records):
             record = records[end]
-            kind = _checked_kind(record)
+            kind = _check_fields(record)
             end += 1
             if kind != "observe":
                 yield self._decode_event(kind, record)
@@ -266,7 +266,7 @@ class Decoder:
             arms, readings, key = list[int](), list[Reading](), record.get("key")
             self._add_observation(record, arms, readings)
             while end < len(records) and records[end].get("kind") == "observe" and records[end].get("key") == key:
-                _checked_kind(records[end])
+                _check_fields(records[end])
                 self._add_observation(records[end], arms, readings)
                 end += 1
             yield Observed(arms, readings, key)
@@ -320,6 +320,7 @@ class Decoder:
         return tuple(None if y is None else self._decode_reading(arm, y, sem) for arm, y, sem in rows)
 
     def _add_observation(self, record: Record, arms: list[int], readings: list[Reading]) -> None:
+        """Append arm and reading of an observation to the lists."""
         arm = record["arm"]
         if arm >= len(self._labels) or json_label(self._labels[arm]) != record["label"]:
             raise ValueError(f"arm {arm} is not {record['label']!r:.60}")

@@ -114,15 +114,15 @@ class HttpClient:
             return self._connections
 
     def _raise_connection_error(self, cause: Exception, attempts: int) -> NoReturn:
-        often = "" if attempts == 1 else f", {attempts} times"
+        repeated = "" if attempts == 1 else f", {attempts} times"
         if isinstance(cause, httpx.TimeoutException) and not isinstance(cause, httpx.ConnectTimeout):
             raise RemoteError(
-                f"{self.url} gave no answer within {self.timeout:g} s{often}: give a longer timeout=, or check "
+                f"{self.url} gave no answer within {self.timeout:g} s{repeated}: give a longer timeout=, or check "
                 "the load of the server; the request may have been recorded, and sending it again is harmless"
             ) from None
         reason = str(cause) or type(cause).__name__
         raise RemoteError(
-            f"{self.url} cannot be reached ({reason}{often}): check that `combopeps serve` runs there, and that the "
+            f"{self.url} cannot be reached ({reason}{repeated}): check that `combopeps serve` runs there, and that the "
             "address is the one that it printed"
         ) from None
 

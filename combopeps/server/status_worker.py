@@ -222,10 +222,7 @@ def main() -> None:
             response = False, error
         except Exception as error:
             what = "campaign" if reports is None else request
-            if (
-                what,
-                type(error),
-            ) not in printed:  # pages repeat their request every few seconds
+            if (what, type(error)) not in printed:  # once, as pages repeat their request every few seconds
                 printed.add((what, type(error)))
                 traceback.print_exc()
             verb = {"campaign": "opened", "page": "drawn"}.get(what, "shown")
