@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement
 from combopeps.utils.formatting import brief, plain
 from combopeps.utils.label_format import as_label, label_text
+from combopeps.utils.validation import as_float
 
 
 class Serializer:
@@ -109,7 +111,7 @@ class Serializer:
     def values(self, y: Any, sem: Any = None) -> dict[str, Any]:
         """Return the value fields of a result, checked as far as possible without its query."""
         if self.problem.actions is None:
-            body = {"value": check_reward(y), "sem": _number(sem)}
+            body = {"value": check_reward(y), "sem": _check_sem(sem)}
             return {key: value for key, value in body.items() if value is not None}
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
@@ -117,7 +119,9 @@ class Serializer:
             labels = [self.problem.arms.labels[self.result_reader.arm(as_label(label))] for label in y]
             parts = zip(labels, y.values(), strict=True)
             return {"values": {label_text(label): _part_value(value) for label, value in parts}}
-        return {"values": [_part_value(value) for value in y] if isinstance(y, Iterable) else y}
+        if not isinstance(y, Iterable):
+            raise RewardError(f"the result of an action has a value for each of its parts, got {brief(y, 60)}")
+        return {"values": [_part_value(value) for value in y]}
 
     def observation(self, arm: int, reading: Reading) -> dict[str, Any]:
         """Return the body of an observation."""
@@ -167,12 +171,17 @@ def _part_value(value: Any) -> Any:
     if value is None:
         return None
     y, *sem = value if isinstance(value, tuple) else (value,)
-    return _pair(check_reward(y), _number(sem[0]) if sem else None)
+    return _pair(check_reward(y), _check_sem(sem[0]) if sem else None)
 
 
-def _number(value: Any) -> Any:
-    """Convert a number of numpy to one that JSON can hold; the server checks other values."""
-    return value.item() if isinstance(value, np.generic) else value
+def _check_sem(sem: Any) -> float | None:
+    """Return a standard error that JSON can hold, or None; the server checks its size."""
+    if sem is None:
+        return None
+    value = as_float(sem)
+    if value is None or not isfinite(value):
+        raise RewardError(f"sem must be a positive number, got {brief(sem, 60)}; nothing was recorded")
+    return value
 
 
 def _or_nan(probability: float | None) -> float:

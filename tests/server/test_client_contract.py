@@ -183,6 +183,16 @@ def test_a_label_that_is_no_unicode_is_refused_before_anything_is_sent(abroad):
     assert Campaign.open(abroad.path).samples == 5
 
 
+@pytest.mark.parametrize("sem", ["\ud800", object(), float("nan"), float("inf"), True, "x", [1.0], 10**400])
+def test_a_standard_error_that_is_no_number_is_refused_for_the_number_of_a_query_too(abroad, sem):
+    campaign = abroad(problems()["topk"])
+    query = campaign.ask()
+    campaign.tell(query, 1.0)
+    for act in (campaign.tell, campaign.correct):
+        with pytest.raises(RewardError, match="sem must be a positive number"):
+            act(2, 1.0, sem)
+
+
 class Own(ArgmaxOracle):
     def _argmax_batch(self, thetas):
         return np.eye(self.dim)[thetas.argmax(axis=1)]
