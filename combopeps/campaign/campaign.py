@@ -26,11 +26,11 @@ from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sql_store import parse_event
 from combopeps.campaign.sqlite import SQLiteStore
 from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout
-from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
+from combopeps.errors import ComboPepsError, OracleError, OracleMismatchError, ParameterError, StateFileError
 from combopeps.io.instance import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.registry import DEFAULT
-from combopeps.policies.sweep import sweep_length
+from combopeps.policies.initial_design import initial_design_length
+from combopeps.policies.registry import DEFAULT_POLICY
 from combopeps.problem import Problem
 from combopeps.session.events import Event, Looked, check_name
 from combopeps.session.queries import Query
@@ -59,8 +59,8 @@ class Campaign(Session):
     ----------
     problem, policy, rule, delta, epsilon, seed
         As in `Session`.
-    stopping, policy_name, sweep, versions, header
-        As stored in the first event; sweep is 0 without an initial design.
+    stopping, policy_name, initial design, versions, header
+        As stored in the first event; initial design is 0 without an initial design.
     store, timeout
         The store of the events, and the seconds to wait for other writers.
     author
@@ -86,7 +86,7 @@ class Campaign(Session):
     versions: dict[str, Any]
     policy_name: str
     stopping: str
-    sweep: int
+    initial_design: int
 
     def __init__(
         self, store: Store, timeout: float = 10.0, custom: CustomOracle | None = None, author: str | None = None
@@ -111,12 +111,12 @@ class Campaign(Session):
         path: str | os.PathLike[str] | Store,
         problem: Instance | Problem | ArgmaxOracle,
         *,
-        policy: str = DEFAULT,
+        policy: str = DEFAULT_POLICY,
         stopping: str = "posterior",
         delta: float = 0.05,
         epsilon: float = 0.0,
         rng: int = 0,
-        sweep: bool | int | None = None,
+        initial_design: bool | int | None = None,
         timeout: float = 10.0,
         author: str | None = None,
     ) -> Campaign:
@@ -133,7 +133,7 @@ class Campaign(Session):
         policy, stopping
             Names, as in `Session`. What "peps", "doubling-peps" and "lingame" learn from their choices is stored in
             checkpoints only: see `save_checkpoint`.
-        delta, epsilon, sweep
+        delta, epsilon, initial_design
             As in `Session`.
         rng
             Seed of all random numbers.
@@ -143,13 +143,13 @@ class Campaign(Session):
             Stored with every event, as "by".
         """
         author = None if author is None else check_name("author", author)
-        store, timeout, length = store_at(path), check_timeout(timeout), sweep_length(sweep)
+        store, timeout, length = store_at(path), check_timeout(timeout), initial_design_length(initial_design)
         check_fraction("delta", delta)
         check_epsilon(epsilon)
         document, stored, custom = records.encode_problem(problem)
         seed = int(rng) if isinstance(rng, np.integer) else rng
         options = {"epsilon": float(epsilon)} if epsilon else {}
-        options |= {"sweep": length} if length else {}
+        options |= {"initial_design": length} if length else {}
         header = records.header(document, policy, float(delta), stopping, seed, **options)
         try:
             records.check_header(header)
@@ -184,7 +184,7 @@ class Campaign(Session):
 
         Raises
         ------
-        OtherOracleError
+        OracleMismatchError
             If the oracle differs from that of the campaign, or is missing.
         """
         return cls(store_at(path), timeout, None if oracle is None else CustomOracle(oracle), author)
@@ -363,7 +363,7 @@ class Campaign(Session):
             super().__init__(records.decode_problem(header, self._custom), **_options(header))
         self.header, self.versions = header, header["versions"]
         self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
-        self.sweep = header.get("sweep", 0)
+        self.initial_design = header.get("initial_design", 0)
         self._decoder = Decoder(self.problem, self._queries, self._ledger)
 
     def _load_checkpoint(self) -> bool:
@@ -427,8 +427,8 @@ def _reading_header(store: Store) -> Iterator[None]:
         yield
     except OracleError:  # of a user-defined oracle: the database is not at fault
         raise
-    except OtherOracleError as cause:
-        raise OtherOracleError(f"{store}: {cause}", cause.differs) from None
+    except OracleMismatchError as cause:
+        raise OracleMismatchError(f"{store}: {cause}", cause.differs) from None
     except (ComboPepsError, ValueError) as cause:
         raise StateFileError(f"{store}, event 1: {cause}", 1) from None
 
@@ -437,7 +437,7 @@ def _options(header: Record) -> dict[str, Any]:
     """Return the arguments of `Session` from a header."""
     return {
         "policy": header["policy"], "stopping": header["stopping"], "delta": header["delta"],
-        "epsilon": header.get("epsilon", 0.0), "rng": header["seed"], "sweep": header.get("sweep"),
+        "epsilon": header.get("epsilon", 0.0), "rng": header["seed"], "initial_design": header.get("initial_design"),
     }  # fmt: skip
 
 

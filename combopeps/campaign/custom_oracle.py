@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from combopeps.errors import OtherOracleError, ParameterError
-from combopeps.io.oracle_kinds import names_or, read_oracle
+from combopeps.errors import OracleMismatchError, ParameterError
+from combopeps.io.oracle_kinds import labels_as_json, read_oracle
 from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import ask, check_interface
-from combopeps.utils.formatting import brief
+from combopeps.oracles.validation import check_interface, checked_argmax
+from combopeps.utils.formatting import short_repr
 
 KIND = "own"
 _N_THETAS = 16
@@ -53,7 +53,7 @@ class CustomOracle:
         return {
             "kind": KIND,
             "class": type(oracle).__name__,
-            "components": names_or(oracle.dim, oracle.components),
+            "components": labels_as_json(oracle.dim, oracle.components),
             "unit": float(oracle.unit),
             "domain": oracle.domain,
             "values": [value for value, _ in self._values],
@@ -66,14 +66,14 @@ class CustomOracle:
         rows = max(1, _MAX_BATCH_ENTRIES // self.oracle.dim)
         for start in range(0, _N_THETAS, rows):
             thetas = _thetas(range(start, min(start + rows, _N_THETAS)), self.oracle)
-            answers = ask(self.oracle, thetas)
+            answers = checked_argmax(self.oracle, thetas)
             loss = 2 * self.oracle.resolution + _ROUNDING * np.abs(answers).max(axis=1)
             values, tolerances = (answers * thetas).sum(axis=1), loss * np.abs(thetas).sum(axis=1)
             found += list(zip(values.tolist(), tolerances.tolist(), strict=True))
         return found
 
     def check(self, field: Field) -> None:
-        """Raise `OtherOracleError` if a header was stored with another oracle."""
+        """Raise `OracleMismatchError` if a header was stored with another oracle."""
         part = field.record({"kind", "components", "unit", "domain", "values"}, {"class"})
         stored = part["components"].count_or_labels()
         labels = tuple(range(stored)) if isinstance(stored, int) else tuple(stored)
@@ -94,7 +94,7 @@ class CustomOracle:
 
     def _raise_mismatch(self, differs: str, why: str) -> NoReturn:
         name = type(self.oracle).__name__
-        raise OtherOracleError(f"this {name} is not the oracle that the campaign was created with: {why}", differs)
+        raise OracleMismatchError(f"this {name} is not the oracle that the campaign was created with: {why}", differs)
 
 
 def reader(custom: CustomOracle | None) -> Reader:
@@ -113,7 +113,7 @@ def _read_oracle(field: Field, custom: CustomOracle | None) -> tuple[ArgmaxOracl
     if custom is None:
         name = Field(stored.get("class"), f"{field.path}.class")
         kind = f", a {name.text()[:80]!r}" if name.value is not None else ""
-        raise OtherOracleError(f"the campaign was created with a user-defined oracle{kind}: open it with {_CURE}")
+        raise OracleMismatchError(f"the campaign was created with a user-defined oracle{kind}: open it with {_CURE}")
     custom.check(field)
     return custom.oracle, None
 
@@ -131,5 +131,5 @@ def _difference(stored: tuple[Hashable, ...], given: tuple[Hashable, ...]) -> st
     stored_set, given_set = set(stored), set(given)
     missing = [label for label in stored if label not in given_set]
     added = [label for label in given if label not in stored_set]
-    found = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", missing), ("adds", added)) if labels]
+    found = [f"{verb} {short_repr(labels, 200)}" for verb, labels in (("lacks", missing), ("adds", added)) if labels]
     return f"it {' and '.join(found)}" if found else "its components are the same in another order"

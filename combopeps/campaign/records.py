@@ -1,6 +1,6 @@
 """Records: JSON encoding of the events of a campaign.
 
-    campaign  schema, problem, policy, stopping, delta, seed, versions; epsilon and sweep where they are not 0
+    campaign  schema, problem, policy, stopping, delta, seed, versions; epsilon and initial design where they are not 0
     ask       queries (id, measured, label); client and until, if there is a lease
     lease     ids, client; until
     tell      id, labels, ys; sems
@@ -50,11 +50,11 @@ from combopeps.session.events import (
     Observed,
     Retracted,
     Told,
-    is_name,
+    is_valid_name,
 )
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading, measured_numbers
 from combopeps.stopping.registry import RULES
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import check_fraction
 
@@ -102,14 +102,14 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "campaign": {
         "schema": _is_index, "problem": _has_type(dict), "policy": _has_type(str), "delta": _has_type(float),
         "stopping": _has_type(str), "seed": _is_index, "versions": _has_type(dict), "epsilon?": _has_type(float),
-        "sweep?": lambda value: True,
+        "initial_design?": lambda value: True,
     },
-    "ask": {"queries": _is_query_list, "client?": is_name, "until?": _is_time},
-    "lease": {"ids": _is_id_list, "client": is_name, "until?": _is_time},
+    "ask": {"queries": _is_query_list, "client?": is_valid_name, "until?": _is_time},
+    "lease": {"ids": _is_id_list, "client": is_valid_name, "until?": _is_time},
     "tell": {"id": _is_index, "labels": _has_type(list), "ys": _has_type(list), "sems?": _has_type(list)},
     "observe": {
         "arm": _is_index, "label": lambda value: True, "y": _is_number, "sem?": _is_number, "count?": _is_index,
-        "key?": is_name,
+        "key?": is_valid_name,
     },
     "abandon": {"id": _is_index},
     "look": {"rule": _has_type(str)},
@@ -175,8 +175,8 @@ def check_header(record: Mapping[str, Any]) -> None:
             f"the campaign has schema {schema}, and this release reads {SCHEMA}: use the release that wrote it"
         )
     _check_fields(record)
-    if not _is_index(record.get("sweep", 1)) or record.get("sweep") == 0:
-        raise ValueError("sweep must be an integer of at least 1")
+    if not _is_index(record.get("initial_design", 1)) or record.get("initial_design") == 0:
+        raise ValueError("initial_design must be an integer of at least 1")
     policy_class(record["policy"])
     check_fraction("delta", record["delta"])
     check_epsilon(record.get("epsilon", 0.0))
@@ -194,7 +194,7 @@ def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = N
         return [{"kind": "tell", "id": query.id, "labels": [json_label(labels[arm]) for arm in query.arms]} | results]
     if isinstance(event, Asked):
         queries = [
-            {"id": query.id, "measured": list(measured_numbers(query)), "label": plain(query.label)}
+            {"id": query.id, "measured": list(measured_numbers(query)), "label": to_json_data(query.label)}
             for query in event.queries
         ]
         return [{"kind": "ask", "queries": queries} | ({} if event.lease is None else _encode_lease(event.lease))]
@@ -306,8 +306,8 @@ class Decoder:
 
     def _decode_query(self, entry: Record) -> Query:
         query = self._queries.restored(entry["id"], entry["measured"])
-        if plain(query.label) != entry["label"]:
-            raise ValueError(f"query {query.id} is for {plain(query.label)!r:.60}, not {entry['label']!r:.60}")
+        if to_json_data(query.label) != entry["label"]:
+            raise ValueError(f"query {query.id} is for {to_json_data(query.label)!r:.60}, not {entry['label']!r:.60}")
         return query
 
     def _decode_readings(self, arms: Sequence[int], record: Record) -> Readings:

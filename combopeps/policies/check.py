@@ -35,9 +35,9 @@ def check_policy(
     """Run the whole contract on a policy.
 
     A policy inherits everything but `choose` (see the example of `Policy`). It has as many rows as replications, takes
-    its random numbers from `self.streams`, and may look at `self.belief`, `self.pulls`, `self.z_hat()`,
-    `self.alternatives` and `self.problem`. What it learns beyond the belief, it learns in `learn(arm, y, weight=1.0,
-    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose belief and pulls
+    its random numbers from `self.streams`, and may look at `self.posterior`, `self.pulls`, `self.z_hat()`,
+    `self.alternatives` and `self.problem`. What it learns beyond the posterior, it learns in `learn(arm, y, weight=1.0,
+    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose posterior and pulls
     hold their expected results: attributes that `choose` sets are carried over, arrays that it changes in place are
     shared.
 
@@ -167,15 +167,17 @@ def _pure_choices(p: _Probe) -> Iterator[str]:
         before, world = _knowledge(policy), _world()
         policy.next_arms()
         if _knowledge(policy) != before:
-            yield "choose changed the belief, pulls or totals; only learn does that, and arrays of theirs are not yours"
+            yield "choose changed the posterior, pulls or totals; only learn does that, and arrays of theirs are not yours"
         if _world() != world:
             yield "choose used the random numbers of numpy.random or random; use self.streams, which a seed decides"
 
 
 def _knowledge(policy: Policy) -> list[bytes]:
     eye = np.eye(policy.problem.oracle.dim)
-    spread = [policy.belief.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
-    return [part.tobytes() for part in (policy.belief.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)]
+    spread = [policy.posterior.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
+    return [
+        part.tobytes() for part in (policy.posterior.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)
+    ]
 
 
 def _world() -> tuple[object, ...]:
@@ -191,12 +193,12 @@ def _learning(p: _Probe) -> Iterator[str]:
         for t in range(12):
             arm = (t + rows) % len(policy.problem.arms)
             y = p.means[arm] + t
-            before = policy.belief.theta_hat.copy()
+            before = policy.posterior.theta_hat.copy()
             policy.learn(arm, y)
             pulls[rows, arm] += 1
             totals[rows, arm] += y / policy.problem.noise[arm]
-            if not np.isfinite(policy.belief.theta_hat).all():
-                yield "a result turned the belief into NaN or infinity"
+            if not np.isfinite(policy.posterior.theta_hat).all():
+                yield "a result turned the posterior into NaN or infinity"
                 return
         if not (
             np.array_equal(policy.pulls, pulls)
@@ -204,8 +206,8 @@ def _learning(p: _Probe) -> Iterator[str]:
             and np.allclose(policy.totals, totals)
         ):
             yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
-        elif np.array_equal(policy.belief.theta_hat, before):
-            yield "a result left the belief as it was; call super().learn(arm, y) in your learn"
+        elif np.array_equal(policy.posterior.theta_hat, before):
+            yield "a result left the posterior as it was; call super().learn(arm, y) in your learn"
         else:
             yield from _weighted(policy, arm, y)
 

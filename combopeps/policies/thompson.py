@@ -19,7 +19,7 @@ from combopeps.problem import Problem
 
 
 class ThompsonSampling(Policy):
-    """Measures the best arm under one draw from the belief; X = Z, and Theta = R^d.
+    """Measures the best arm under one draw from the posterior; X = Z, and Theta = R^d.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class ThompsonSampling(Policy):
     def choose(self) -> Arm:
         """One draw per replication."""
         normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
-        theta = self.belief.theta_hat + self.belief.noise(normals)[:, 0]
+        theta = self.posterior.theta_hat + self.posterior.noise(normals)[:, 0]
         return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
 
 

@@ -34,8 +34,8 @@ class TopTwo(Policy):
     def choose(self) -> Arm:
         """One challenger per replication."""
         z_hat = self.z_hat()
-        _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
-        along = self.problem.signal.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
+        _, challenger = self.alternatives.sample(self.posterior, z_hat, 1, answers=True)
+        along = self.problem.signal.dot(self.posterior.covariance_dot(z_hat - challenger[:, 0]))
         share = (1.0 + self.weights) * along * along
         if self.relative_cost is not None:
             share *= self.problem.worth
@@ -51,14 +51,14 @@ def weigh_rivals(policy: Policy) -> tuple[Array, Mask | None]:
 
     Where the best action is hard to find, over some that are drawn: these may be actions themselves.
     """
-    z_hat, belief = policy.z_hat(), policy.belief
+    z_hat, posterior = policy.z_hat(), policy.posterior
     if policy._action_set.finds_best:
         challenge = policy.actions.item(0) % _PAUSE == 0
-        return belief.narrowing(policy.alternatives.information(belief, z_hat, challenge=challenge)), None
+        return posterior.narrowing(policy.alternatives.information(posterior, z_hat, challenge=challenge)), None
     _, answers = policy.alternatives.sample(
-        belief, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // belief.dim)), answers=True
+        posterior, z_hat, max(_FEWEST, min(_MOST, _ENTRIES // posterior.dim)), answers=True
     )
     y = z_hat[:, None] - answers
-    along = belief.spread[:, None] * y
+    along = posterior.spread[:, None] * y
     gains = np.einsum("rmd,rm->rd", along * along, 1.0 / np.einsum("rmd,rmd->rm", along, y)) / policy.problem.noise**2
     return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0

@@ -1,14 +1,14 @@
-"""`GaussianBelief`: what the measurements say about theta.
+"""`GaussianPosterior`: what the measurements say about theta.
 
     V = V_0 + sum_s x_s x_s',   S = sum_s x_s y_s,   theta_hat = V^-1 S,   theta | data ~ N(theta_hat, V^-1)
 
 with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the first one (S starts as V_0 prior_mean). The
 noise has variance 1: rows and rewards come in units of it (`Problem.signal`). Where it is unknown, it has an estimate
-sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A belief
+sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A posterior
 holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
 
-With arms that measure one component each V stays diagonal, and an update costs O(1) (`DiagonalBelief`). With general
-arms a square root of the covariance is updated in O(d^2) (`DenseBelief`).
+With arms that measure one component each V stays diagonal, and an update costs O(1) (`DiagonalPosterior`). With general
+arms a square root of the covariance is updated in O(d^2) (`DensePosterior`).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from combopeps.posterior.hierarchical import PriorEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.posterior.scales import LARGEST_REWARD, check_mean, check_scale
 from combopeps.utils.jit import njit
-from combopeps.utils.state_dict import StateDict, fill, whole
-from combopeps.utils.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
+from combopeps.utils.state_dict import StateDict, integer, load_into
+from combopeps.utils.validation import MAX_RUNS, as_float_array, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
 _MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
 _OFF = 1e-6  # by which sums that were added up in another order may differ, relative
-_SMALL = 256  # dimensions of a belief that is no trouble to work out anew
+_SMALL = 256  # dimensions of a posterior that is no trouble to work out anew
 _REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
 
 
-class GaussianBelief(ABC):
-    """N(theta_hat, V^-1) for R replications; `GaussianBelief.start(arms)` picks the representation.
+class GaussianPosterior(ABC):
+    """N(theta_hat, V^-1) for R replications; `GaussianPosterior.start(arms)` picks the representation.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class GaussianBelief(ABC):
         replications: int = 1,
     ) -> None:
         check_kind("arms", arms, Arms)
-        check_count("replications", replications, MOST_RUNS)
+        check_count("replications", replications, MAX_RUNS)
         precision = _of_components("prior_precision", prior_precision, arms.dim)
         for value in (precision.min(), precision.max()):
             check_positive("prior_precision", float(value))
@@ -97,9 +97,9 @@ class GaussianBelief(ABC):
         prior_precision: float | Array = 1.0,
         prior_mean: float | Array = 0.0,
         replications: int = 1,
-    ) -> GaussianBelief:
-        """The belief before any measurement: diagonal for unit arms, dense for others."""
-        kind: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
+    ) -> GaussianPosterior:
+        """The posterior before any measurement: diagonal for unit arms, dense for others."""
+        kind: type[GaussianPosterior] = DiagonalPosterior if arms.are_units else DensePosterior
         return kind(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
 
     @property
@@ -225,16 +225,16 @@ class GaussianBelief(ABC):
         return self.prior_precision * self.prior_mean if prior is None else prior.precision * prior.mean
 
     def expect(self, arms: Sequence[int] | Arm) -> Array:
-        """As if these arms were measured, each with what the belief expects: V grows, theta_hat stays as it is; R = 1.
+        """As if these arms were measured, each with what the posterior expects: V grows, theta_hat stays as it is; R = 1.
 
         Returns what it expects.
 
         Examples
         --------
-        >>> belief = GaussianBelief.start(Arms(np.eye(2)), prior_mean=0.5)
-        >>> belief.expect([1, 1, 1])
+        >>> posterior = GaussianPosterior.start(Arms(np.eye(2)), prior_mean=0.5)
+        >>> posterior.expect([1, 1, 1])
         array([0.5, 0.5, 0.5])
-        >>> belief.theta_hat, belief.covariance()
+        >>> posterior.theta_hat, posterior.covariance()
         (array([[0.5, 0.5]]), array([[1.  , 0.25]]))
         """
         arm, kept = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
@@ -274,7 +274,7 @@ class GaussianBelief(ABC):
         """x' V^-1 M V^-1 x / (1 + |x|^2_{V^-1}) of every arm x, (R, K), for M of shape (R, d, d), or its diagonal.
 
         For M = y y' that is what one measurement of x takes off |y|^2_{V^-1}, by the formula of Sherman and Morrison.
-        The diagonal, (R, d), will do where the belief is diagonal.
+        The diagonal, (R, d), will do where the posterior is diagonal.
         """
 
     @property
@@ -298,7 +298,7 @@ class GaussianBelief(ABC):
     def covariance_dot(self, y: Array) -> Array:
         """V^-1 y for y of shape (R, d)."""
 
-    def copy(self) -> GaussianBelief:
+    def copy(self) -> GaussianPosterior:
         """An independent copy; the arms, which never change, are the same."""
         twin = copy.copy(self)
         for name in ("sigma", "dof", *self._arrays):
@@ -313,11 +313,11 @@ class GaussianBelief(ABC):
     def load_state_dict(self, data: StateDict) -> None:
         """Take that back."""
         for name in ("sigma", "dof", *self._arrays):
-            fill(getattr(self, name), data[name])
+            load_into(getattr(self, name), data[name])
         if self.prior is not None:
             same = {name: np.zeros_like(value) for name, value in vars(self.prior).items()}
             for name, value in same.items():
-                fill(value, data["prior"][name])
+                load_into(value, data["prior"][name])
             self.prior = PriorEstimate(**same)
 
     def check_sums(self, weights: Array, totals: Array) -> None:
@@ -333,9 +333,9 @@ class GaussianBelief(ABC):
         for theta, moment in ((self.theta_hat, twin.moment), (twin.theta_hat, self.moment)):
             same &= np.abs(self.covariance_dot(moment) - theta) <= _OFF * (np.abs(theta) + twin.std)
         if not same.all():
-            raise ValueError("the belief contradicts the measurements")
+            raise ValueError("the posterior contradicts the measurements")
 
-    def row(self, r: int) -> GaussianBelief:
+    def row(self, r: int) -> GaussianPosterior:
         """Replication r alone, sharing memory; for looking at, not for updates."""
         if self.replications == 1:
             return self
@@ -366,23 +366,23 @@ def _narrow_units() -> Any:
 def _of_components(name: str, value: Any, dim: int) -> Array:
     """One number for all components, or one for each."""
     try:
-        return np.broadcast_to(as_reals(name, value), (dim,))
+        return np.broadcast_to(as_float_array(name, value), (dim,))
     except ValueError:
         raise ParameterError(
             f"{name} must be a number, or one for each of {dim} components, got {shown(value)}"
         ) from None
 
 
-class DiagonalBelief(GaussianBelief):
+class DiagonalPosterior(GaussianPosterior):
     """V = diag(precision); `variance` holds its inverse.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
     >>> from combopeps.posterior import Arms
-    >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
-    >>> belief.update(2, 4.0)
-    >>> belief.theta_hat, belief.variance
+    >>> posterior = DiagonalPosterior(Arms.of(TopKOracle(3, k=1)))
+    >>> posterior.update(2, 4.0)
+    >>> posterior.theta_hat, posterior.variance
     (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
     """
 
@@ -470,7 +470,7 @@ class DiagonalBelief(GaussianBelief):
         return self.variance * y
 
 
-class DenseBelief(GaussianBelief):
+class DensePosterior(GaussianPosterior):
     """V^-1 = L L', L kept up to date by Potter's rule.
 
         a = L' x,   L <- L - gamma (L a) a',   gamma = (1 - (1 + a'a)^-1/2) / a'a
@@ -483,9 +483,9 @@ class DenseBelief(GaussianBelief):
     >>> from combopeps import ExplicitOracle
     >>> from combopeps.posterior import Arms
     >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
-    >>> belief = DenseBelief(arms)
-    >>> belief.update(0, 3.0)
-    >>> belief.theta_hat.round(12)
+    >>> posterior = DensePosterior(arms)
+    >>> posterior.update(0, 3.0)
+    >>> posterior.theta_hat.round(12)
     array([[1., 1.]])
     """
 
@@ -549,7 +549,7 @@ class DenseBelief(GaussianBelief):
 
     def load_state_dict(self, data: StateDict) -> None:
         super().load_state_dict(data)
-        self._updates = whole(data["updates"])
+        self._updates = integer(data["updates"])
 
     def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.L[0] = estimate.theta, 0.0

@@ -33,19 +33,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from combopeps.errors import (
-    AccessError,
     ActionError,
+    AuthorizationError,
     ComboPepsError,
     FileFormatError,
     LabelError,
-    LimitError,
     ParameterError,
     QueryError,
+    RateLimitError,
     RewardError,
 )
 from combopeps.server.schemas import CAMPAIGN_HEADER, Body, dumped
 from combopeps.session.events import check_name
-from combopeps.utils.files import opened
+from combopeps.utils.files import open_regular
 
 ROLES = ("measurer", "owner")
 _MIN_TOKEN_LENGTH, _MAX_TOKEN_LENGTH = 16, 512  # characters
@@ -60,8 +60,8 @@ MAX_BODY_BYTES = 1_000_000
 RESPONSE_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _ERROR_STATUSES: list[tuple[Any, int]] = [
     (LabelError, 404),
-    (LimitError, 429),
-    (AccessError, 403),
+    (RateLimitError, 429),
+    (AuthorizationError, 403),
     ((ParameterError, RewardError, ActionError, FileFormatError), 422),
 ]
 _STATUS_HEADERS = {
@@ -125,9 +125,11 @@ class Principal:
         return self.role == "owner"
 
     def client(self, name: str | None) -> str | None:
-        """Return the client name of a request; raise `AccessError` if the token belongs to another name."""
+        """Return the client name of a request; raise `AuthorizationError` if the token belongs to another name."""
         if self.name is not None and name not in (None, self.name):
-            raise AccessError(f"this token belongs to {self.name!r}; use that client name, or leave the client out")
+            raise AuthorizationError(
+                f"this token belongs to {self.name!r}; use that client name, or leave the client out"
+            )
         return self.name if name is None else name
 
 
@@ -142,13 +144,13 @@ class Tokens:
     def principal(self, secret: str | None) -> Principal:
         """Return the principal of a token; the time does not depend on which tokens match."""
         if secret is None:
-            raise AccessError("a token is required: Authorization: Bearer TOKEN")
+            raise AuthorizationError("a token is required: Authorization: Bearer TOKEN")
         digest, found = sha256(secret.encode("utf-8", "surrogateescape")).hexdigest(), None
         for principal in self._principals:
             if hmac.compare_digest(principal.key, digest):
                 found = principal
         if found is None:
-            raise AccessError("this token is not valid")
+            raise AuthorizationError("this token is not valid")
         return found
 
 
@@ -169,7 +171,7 @@ def make_token(role: str, secret: str, name: str | None = None) -> Principal:
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines and lines with # are ignored."""
     try:
-        with opened(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
+        with open_regular(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
             mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
     except (OSError, ValueError) as cause:
         raise ParameterError(f"token file {path} cannot be read: {cause}") from None
@@ -219,12 +221,12 @@ class RateLimiter:
         self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when that was computed
 
     def spend(self, key: str, cost: float = 1.0) -> None:
-        """Count a request; raise `LimitError` if none is left."""
+        """Count a request; raise `RateLimitError` if none is left."""
         now = time.monotonic()
         left, since = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         if left < cost:
-            raise LimitError(f"more than {self._rate:g} requests a second; try again in a moment")
+            raise RateLimitError(f"more than {self._rate:g} requests a second; try again in a moment")
         if len(self._buckets) >= _MAX_LIMITED and key not in self._buckets:
             self._buckets.pop(next(iter(self._buckets)))
         self._buckets[key] = left - cost, now
@@ -259,14 +261,14 @@ class Authenticator:
             host = _headers(request).get(b"host", b"")
             if not _is_local(host):
                 message = f"without a token file, the host must be localhost, not {_host_name(host)!r:.80}"
-                raise RequestError(403, message, "AccessError")
+                raise RequestError(403, message, "AuthorizationError")
             return self._admit(request, Principal("owner", None, address))
         try:
             found = self._tokens.principal(secret)
-        except AccessError as error:
+        except AuthorizationError as error:
             if secret is not None:
                 self._failures.spend(address)
-            raise RequestError(401, str(error), "AccessError") from None
+            raise RequestError(401, str(error), "AuthorizationError") from None
         return self._admit(request, found)
 
     def open_session(self, principal: Principal) -> str:
@@ -321,7 +323,7 @@ async def read_body(request: Request, schema: type[Body], *, login: bool = False
                     raise _too_long(max_bytes)
                 parts.append(part)
     except TimeoutError:
-        raise RequestError(408, f"the body was not received within {timeout:g} s", "LimitError") from None
+        raise RequestError(408, f"the body was not received within {timeout:g} s", "RateLimitError") from None
     except ClientDisconnect:
         raise RequestError(400, "the body is incomplete") from None
     return _parse(schema, b"".join(parts))
@@ -374,7 +376,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
         return
     if site is None and (origin is None or _is_same_host(origin, headers.get(b"host", b""))):
         return
-    raise RequestError(403, "this request comes from a page of another origin", "AccessError")
+    raise RequestError(403, "this request comes from a page of another origin", "AuthorizationError")
 
 
 def _is_same_host(origin: bytes, host: bytes) -> bool:
@@ -398,4 +400,4 @@ def _is_local(host: bytes) -> bool:
 
 
 def _too_long(max_bytes: int) -> RequestError:
-    return RequestError(413, f"this body may have at most {max_bytes} bytes", "LimitError")
+    return RequestError(413, f"this body may have at most {max_bytes} bytes", "RateLimitError")

@@ -151,7 +151,7 @@ class Connection(HttpToolsProtocol):
     def _refuse_head(self) -> None:
         self._refuse(431, f"the head of a request has at most {MAX_HEAD_BYTES} bytes")
 
-    def _refuse(self, status: int, message: str, type: str = "LimitError") -> None:
+    def _refuse(self, status: int, message: str, type: str = "RateLimitError") -> None:
         """Send an error and close the connection, after the response to a complete request before it."""
         if self.transport.is_closing():
             return

@@ -21,7 +21,7 @@ from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query, QueryFactory, Reading, ResultReader, check_reward
 from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement
-from combopeps.utils.formatting import brief, plain
+from combopeps.utils.formatting import short_repr, to_json_data
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.validation import as_float
 
@@ -32,7 +32,7 @@ class Serializer:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._queries, self.result_reader = QueryFactory(problem), ResultReader(problem)
-        self._labels = {json.dumps(plain(label)): label for label in problem.arms.labels}
+        self._labels = {json.dumps(to_json_data(label)): label for label in problem.arms.labels}
 
     def client(self, content: bytes) -> str | None:
         """Read the name that belongs to the token, None for a token without a name."""
@@ -120,7 +120,7 @@ class Serializer:
             parts = zip(labels, y.values(), strict=True)
             return {"values": {label_text(label): _part_value(value) for label, value in parts}}
         if not isinstance(y, Iterable):
-            raise RewardError(f"the result of an action has a value for each of its parts, got {brief(y, 60)}")
+            raise RewardError(f"the result of an action has a value for each of its parts, got {short_repr(y, 60)}")
         return {"values": [_part_value(value) for value in y]}
 
     def observation(self, arm: int, reading: Reading) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _check_is_unicode(label: Any) -> None:
         json.dumps(label, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise LabelError(
-            f"the label {brief(label, 60)} contains a lone surrogate, which a request cannot hold; observe it through "
+            f"the label {short_repr(label, 60)} contains a lone surrogate, which a request cannot hold; observe it through "
             "`Campaign.open`, or tell the result of a query of it"
         ) from None
 
@@ -180,7 +180,7 @@ def _check_sem(sem: Any) -> float | None:
         return None
     value = as_float(sem)
     if value is None or not isfinite(value):
-        raise RewardError(f"sem must be a positive number, got {brief(sem, 60)}; nothing was recorded")
+        raise RewardError(f"sem must be a positive number, got {short_repr(sem, 60)}; nothing was recorded")
     return value
 
 

@@ -239,9 +239,9 @@ class _Reports:
     """Reports of a campaign, one method for each kind."""
 
     def __init__(self, campaign: Campaign) -> None:
-        from combopeps.viz.error_curve import Curve
+        from combopeps.viz.error_curve import ErrorCurve
 
-        self.campaign, self.curve = campaign, Curve()
+        self.campaign, self.curve = campaign, ErrorCurve()
         campaign.pin()
 
     def tag(self) -> str:
@@ -256,12 +256,12 @@ class _Reports:
 
     def page(self) -> Report:
         """Return the page, the fragment of it that changes, and the placeholder of the nonce of a request."""
-        from combopeps.viz.build_view_model import facts_of
+        from combopeps.viz.build_view_model import report_data
         from combopeps.viz.html import Live, fragment, render
 
         with self.campaign._mutex:
             tag, placeholder = self.tag(), secrets.token_hex(16)
-            facts, live = facts_of(self.campaign, curve=self.curve), Live(f'"{tag}"')
+            facts, live = report_data(self.campaign, curve=self.curve), Live(f'"{tag}"')
         document = render(facts, live, nonce=placeholder)
         return Report(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
 

@@ -48,13 +48,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.session.guards import FIT_CURE, PRIOR_CURE, FitGuard, PriorGuard, Repetitions
 from combopeps.session.queries import Reading
 from combopeps.utils.jit import njit
-from combopeps.utils.state_dict import StateDict, fill, flag
+from combopeps.utils.state_dict import StateDict, boolean, load_into
 
 NOISE_CURE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -212,11 +212,11 @@ class NoiseGuard:
 
     def load_state_dict(self, data: StateDict, pulls: NDArray[np.int64]) -> None:
         """Restore the state; ValueError if an arm was seen more often than it was measured."""
-        fill(self.count, data["count"])
-        fill(self._means, data["mean"])
-        fill(self._reached, data["reached"])
-        fill(self._squares, data["squares"])
-        self.alarmed = flag(data["alarmed"])
+        load_into(self.count, data["count"])
+        load_into(self._means, data["mean"])
+        load_into(self._reached, data["reached"])
+        load_into(self._squares, data["squares"])
+        self.alarmed = boolean(data["alarmed"])
         if (self.count > pulls).any() or (self.count < 0).any() or self._reached.sum() != self.count.sum():
             raise ValueError("what was seen of the noise contradicts the measurements")
 
@@ -326,7 +326,7 @@ class Diagnostics:
         self._noise: list[float] = problem.noise.tolist()
         self._known = problem.noise_std is not None
         self.noise = NoiseGuard(problem.noise, stated=self._known)
-        mean, std, stated = policy.belief.theta_hat[0], policy.belief.prior_std, not problem.prior_is_estimated
+        mean, std, stated = policy.posterior.theta_hat[0], policy.posterior.prior_std, not problem.prior_is_estimated
         self.prior = PriorGuard(problem.signal, problem.oracle.components, mean, std, problem.space, stated=stated)
         self.fit = FitGuard(problem.signal, problem.noise, stated=self._known)
         self._prior_text = self._smaller_text = ""  # at the last look
@@ -441,7 +441,7 @@ class Diagnostics:
         """
         if self._known:
             return max(1.0, noise.ratio) if noise.alarmed else 1.0
-        sigma, dof = self.policy.belief.sigma.item(0), self.policy.belief.dof.item(0)
+        sigma, dof = self.policy.posterior.sigma.item(0), self.policy.posterior.dof.item(0)
         return float(sigma * (1.0 + _MARGIN / (2.0 * dof) ** 0.5)) if dof >= _WELL_KNOWN else None
 
     def _is_due(self, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
@@ -460,7 +460,7 @@ class Diagnostics:
         spread, away = prior.spread.item(arm), abs(reading.y / noise - prior.centre.item(arm))
         if away <= _SURPRISING * spread or not prior.active or arm in self._surprised:
             return False
-        sigma = self.policy.belief.sigma.item(0)
+        sigma = self.policy.posterior.sigma.item(0)
         if away <= _SURPRISING * hypot(spread, 1.0 / sqrt(reading.weight(noise) / (sigma * sigma))):
             return False
         self._surprised.add(arm)
@@ -510,6 +510,6 @@ def _user_level() -> int:
 _KINDS: dict[str, tuple[type[Warning], str]] = {
     "noise": (NoiseWarning, NOISE_CURE),
     "smaller": (NoiseWarning, SMALLER_CURE),
-    "fit": (FitWarning, FIT_CURE),
+    "fit": (LinearityWarning, FIT_CURE),
     "prior": (PriorWarning, PRIOR_CURE),
 }

@@ -1,4 +1,4 @@
-"""`Sweep`: the initial design, measured before anything is chosen: every arm so many times, or some random ones.
+"""`InitialDesign`: the initial design, measured before anything is chosen: every arm so many times, or some random ones.
 
 Places 0, 1, ... are filled in turn: the first A arms of an order drawn once, over and over. Place p belongs to arm
 order[p % A], and is filled when that has more than p // A measurements. So the next arm follows from the measurements
@@ -21,22 +21,24 @@ Arm = NDArray[np.intp]
 Counts = NDArray[np.int64]
 
 
-def sweep_length(sweep: Any) -> int:
+def initial_design_length(initial_design: Any) -> int:
     """How often every arm is to be measured first, from what users write: True for once, None for not at all.
 
     Examples
     --------
-    >>> sweep_length(True), sweep_length(3), sweep_length(None)
+    >>> initial_design_length(True), initial_design_length(3), initial_design_length(None)
     (1, 3, 0)
     """
-    if sweep is None:
+    if initial_design is None:
         return 0
-    if not isinstance(sweep, (int, np.integer)) or not 0 <= sweep <= LARGEST_INTEGER:
-        raise ParameterError(f"sweep must be True, or how often to measure every arm first, got {shown(sweep)}")
-    return int(sweep)
+    if not isinstance(initial_design, (int, np.integer)) or not 0 <= initial_design <= LARGEST_INTEGER:
+        raise ParameterError(
+            f"initial_design must be True, or how often to measure every arm first, got {shown(initial_design)}"
+        )
+    return int(initial_design)
 
 
-class Sweep:
+class InitialDesign:
     """Which arms of R replications have yet to be measured; an order of its own for each.
 
     Parameters
@@ -52,10 +54,10 @@ class Sweep:
 
     Examples
     --------
-    >>> sweep = Sweep(3, 1, Streams.of(0, 1))
-    >>> int(sweep.pick(np.array([[1, 5, 0]]))[0])
+    >>> initial design = InitialDesign(3, 1, Streams.of(0, 1))
+    >>> int(initial design.pick(np.array([[1, 5, 0]]))[0])
     2
-    >>> sweep.left(np.array([1, 5, 0]))
+    >>> initial design.left(np.array([1, 5, 0]))
     1
     """
 
@@ -85,7 +87,7 @@ class Sweep:
                 return np.where(under_way, arm, -1)
             self._at += filled
 
-    def __copy__(self) -> Sweep:
+    def __copy__(self) -> InitialDesign:
         """A copy that moves on by itself."""
         twin = object.__new__(type(self))
         twin.__dict__.update(vars(self) | {"_at": self._at.copy()})
@@ -115,5 +117,5 @@ class Sweep:
         """Take that back."""
         at = array(data["at"], self._at.dtype, len(self._at))
         if ((at < 0) | (at > self.places)).any():
-            raise ValueError("a sweep has fewer places")
+            raise ValueError("an initial design has fewer places")
         self._at[:] = at
