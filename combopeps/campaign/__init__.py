@@ -2,7 +2,8 @@
 
 from combopeps.campaign.campaign import Campaign
 from combopeps.campaign.export import CheckReport, check, copy, export
-from combopeps.campaign.store import Checkpoint, Cursor, Page, Store, campaigns
+from combopeps.campaign.locate import campaigns
+from combopeps.campaign.store import Checkpoint, Cursor, Page, Store
 
 __all__ = [
     "Campaign", "CheckReport", "Checkpoint", "Cursor", "Page", "Store", "campaigns", "check",

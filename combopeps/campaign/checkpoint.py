@@ -1,12 +1,12 @@
-"""Checkpoints: serialised state, as JSON and raw arrays.
+"""Serialisation of checkpoints: JSON and raw arrays, with a checksum.
 
     combopeps checkpoint 3
     <sha256 of everything after this line>
     {"made_by": ..., "state": ..., "arrays": 12}
     <the arrays, one after the other, as numpy writes them to files>
 
-Nothing in it can be imported or run. A checkpoint is valid for the code that wrote it: a hash of the package's source,
-the version of numpy and the kind of machine. One that is not valid is ignored, and all events are applied instead.
+Nothing in it can be imported or run. A checkpoint is valid only for the code that wrote it, identified by a hash of the
+source of the package, the version of numpy and the machine type. Without a valid one, all events are applied.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import combopeps
 from combopeps.utils.state_dict import StateDict
 
 _MAGIC = b"combopeps checkpoint 3\n"
-_SHA = 64  # hexadecimal digits
-_ARRAY = "#"  # {"#": 3} stands for the third array
+_SHA_LENGTH = 64  # hexadecimal digits
+_ARRAY_KEY = "#"  # {"#": 3} stands for the third array
 
 
 def pack(state: StateDict) -> bytes:
@@ -34,22 +34,22 @@ def pack(state: StateDict) -> bytes:
     arrays, body = list[np.ndarray[Any, Any]](), io.BytesIO()
     document = {"made_by": _made_by(), "state": _without_arrays(state, arrays), "arrays": len(arrays)}
     body.write(json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n")
-    for each in arrays:
-        np.lib.format.write_array(body, each, allow_pickle=False)
+    for array in arrays:
+        np.lib.format.write_array(body, array, allow_pickle=False)
     return _MAGIC + sha256(body.getbuffer()).hexdigest().encode("ascii") + b"\n" + body.getbuffer()
 
 
 def unpack(data: bytes, *, any_code: bool = False) -> StateDict:
-    """Restore what `pack` of the same code (or `any_code`) was given; ValueError, or another error, for other bytes."""
-    begin = len(_MAGIC) + _SHA + 1
-    if data[: len(_MAGIC)] != _MAGIC or data[begin - 1 : begin] != b"\n":
-        raise ValueError("this is not a checkpoint, or one of another format")
-    body = io.BytesIO(data[begin:])
-    if data[len(_MAGIC) : begin - 1] != sha256(body.getbuffer()).hexdigest().encode("ascii"):
+    """Restore the argument of `pack`, by the same code (or `any_code`); raise an error for other bytes."""
+    start = len(_MAGIC) + _SHA_LENGTH + 1
+    if data[: len(_MAGIC)] != _MAGIC or data[start - 1 : start] != b"\n":
+        raise ValueError("this is not a checkpoint of this format")
+    body = io.BytesIO(data[start:])
+    if data[len(_MAGIC) : start - 1] != sha256(body.getbuffer()).hexdigest().encode("ascii"):
         raise ValueError("this checkpoint is damaged")
     document = json.loads(body.readline())
     if document.keys() != {"made_by", "state", "arrays"}:
-        raise ValueError("a checkpoint has other fields")
+        raise ValueError("this checkpoint has other fields")
     if document["made_by"] != _made_by() and not any_code:
         raise ValueError("this checkpoint was written by other code")
     try:
@@ -57,14 +57,14 @@ def unpack(data: bytes, *, any_code: bool = False) -> StateDict:
     except MemoryError:
         raise ValueError("an array is larger than the data") from None
     if body.read(1):
-        raise ValueError("there is more than the arrays")
+        raise ValueError("there are data after the last array")
     state: StateDict = _with_arrays(document["state"], arrays)
     return state
 
 
 @cache
 def _made_by() -> dict[str, str]:
-    """What wrote it: a release in development changes its code, and not its version."""
+    """Return a hash of the source, as the version does not change with every change of the code, numpy and machine."""
     root, code = Path(combopeps.__file__).parent, blake2b(digest_size=16)
     for path in sorted(root.rglob("*.py")):
         code.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -72,21 +72,23 @@ def _made_by() -> dict[str, str]:
 
 
 def _without_arrays(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    """Replace every array by its position in `arrays`, where it is appended."""
     if isinstance(value, dict):
-        return {name: _without_arrays(each, arrays) for name, each in value.items()}
+        return {name: _without_arrays(part, arrays) for name, part in value.items()}
     if isinstance(value, list):
-        return [_without_arrays(each, arrays) for each in value]
+        return [_without_arrays(part, arrays) for part in value]
     if not isinstance(value, np.ndarray):
         return value
     arrays.append(value)
-    return {_ARRAY: len(arrays) - 1}
+    return {_ARRAY_KEY: len(arrays) - 1}
 
 
 def _with_arrays(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    """Undo `_without_arrays`."""
     if isinstance(value, list):
-        return [_with_arrays(each, arrays) for each in value]
+        return [_with_arrays(part, arrays) for part in value]
     if not isinstance(value, dict):
         return value
-    return (
-        arrays[value[_ARRAY]] if _ARRAY in value else {name: _with_arrays(each, arrays) for name, each in value.items()}
-    )
+    if _ARRAY_KEY in value:
+        return arrays[value[_ARRAY_KEY]]
+    return {name: _with_arrays(part, arrays) for name, part in value.items()}

@@ -1,4 +1,4 @@
-"""Check the events of a campaign, export them, and copy them to another database."""
+"""Check, export and copy the events of a campaign."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from combopeps.campaign.campaign import replayed, session_of
-from combopeps.campaign.fingerprint import Own
-from combopeps.campaign.store import START, Event, parsed, sql_store_at, verified
+from combopeps.campaign.campaign import replay, session_from_header
+from combopeps.campaign.custom_oracle import CustomOracle
+from combopeps.campaign.locate import sql_store_at
+from combopeps.campaign.sql_store import find_faults, parse_event
+from combopeps.campaign.store import START, Event
 from combopeps.errors import ComboPepsError, StateFileError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.utils import files
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label, label_text
+from combopeps.utils.validation import as_path
 
 COLUMNS = "event", "query", "label", "value", "sem", "count", "at", "by"
 
@@ -28,9 +31,9 @@ class CheckReport(ShortRepr):
     Attributes
     ----------
     faults
-        Number of the event, and what is wrong with it.
+        Number and fault of each invalid event.
     events, asked, told
-        Valid events, and the queries and measurements among them.
+        Numbers of valid events, and of the queries and measurements among them.
     """
 
     faults: list[tuple[int, str]]
@@ -40,14 +43,14 @@ class CheckReport(ShortRepr):
 
 
 def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) -> CheckReport:
-    """Verify the checksum and the content of every event; changes nothing.
+    """Verify the checksum and the content of every event, without changing anything.
 
     Parameters
     ----------
     place
         Path or URL of the campaign.
     oracle
-        The oracle, where the campaign was created with a user-defined one.
+        The oracle, if the campaign was created with a user-defined one.
 
     Raises
     ------
@@ -65,18 +68,18 @@ def check(place: str | os.PathLike[str], *, oracle: ArgmaxOracle | None = None) 
     """
     store = sql_store_at(place)
     rows = store.rows()
-    faults = dict(verified(rows, START))
+    faults = dict(find_faults(rows, START))
     first = rows[0]
     if first[0] != 1 or 1 in faults:
         raise StateFileError(f"{store}, event 1: {faults.get(first[0], 'it is damaged')}", 1)
-    session, good = session_of(store, first[1], None if oracle is None else Own(oracle)), 1
+    session, n_valid = session_from_header(store, first[1], None if oracle is None else CustomOracle(oracle)), 1
     for number, text, _ in rows[1:]:
         try:
-            replayed(session, [parsed(text)], number)
-            good += number not in faults
+            replay(session, [parse_event(text)], number)
+            n_valid += number not in faults
         except (ComboPepsError, ValueError) as cause:
             faults.setdefault(number, str(cause))
-    return CheckReport(sorted(faults.items()), good, session._ledger.next_id, session.samples)
+    return CheckReport(sorted(faults.items()), n_valid, session._ledger.next_id, session.samples)
 
 
 def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[int, list[tuple[int, str]]]:
@@ -84,69 +87,77 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
 
     Events whose checksum does not match, or that are not JSON, are left out.
 
+    Parameters
+    ----------
+    place
+        Path or URL of the campaign.
+    out
+        Path of the file.
+
     Returns
     -------
     int, list of (int, str)
-        How many lines were written, and number and fault of the events that were left out.
+        Number of lines written, and number and fault of each event that was left out.
     """
+    as_path(out, "out")  # a typed error before anything is read
     rows = sql_store_at(place).rows()
-    faults, events = dict(verified(rows, START)), list[tuple[int, Event]]()
+    faults, events = dict(find_faults(rows, START)), list[tuple[int, Event]]()
     for number, text, _ in rows:
         try:
             if number not in faults or "missing" in faults[number]:
-                events.append((number, parsed(text)))
+                events.append((number, parse_event(text)))
         except ValueError as cause:
             faults[number] = str(cause)
     if os.fspath(out).lower().endswith(".csv"):
         data, count = measurements_csv(events)
     else:
-        sound = {number for number, _ in events}
-        data, count = b"".join(text + b"\n" for number, text, _ in rows if number in sound), len(events)
+        exported = {number for number, _ in events}
+        data, count = b"".join(text + b"\n" for number, text, _ in rows if number in exported), len(events)
     files.write_atomically(out, data)
     return count, sorted(faults.items())
 
 
 def measurements_csv(events: Iterable[tuple[int, Event]]) -> tuple[bytes, int]:
-    """Return all measurements as a table, corrected and without those that were retracted, and their number.
+    """Return a CSV table of all measurements, with corrections and without retracted ones, and its number of rows.
 
-    One row for each: number of its event, its query (none if observed), label, value, sem, count, when and by whom it
-    was recorded. `combopeps observe --csv` reads the columns label, value, sem and count.
+    The columns are the number of the event, the query (empty if observed), label, value, sem, count, time and author.
+    `combopeps observe --csv` reads the columns label, value, sem and count.
     """
-    found = dict[int, list[list[Any]]]()
+    rows = dict[int, list[list[Any]]]()  # by number of the event
     for number, event in events:
-        kind, signed = event.get("kind"), [event.get("at", ""), event.get("by", "")]
+        kind, signature = event.get("kind"), [event.get("at", ""), event.get("by", "")]
         if kind == "observe":
             given = [event["y"], event.get("sem", ""), event.get("count", 1)]
-            found[number] = [[number, "", label_text(as_label(event["label"])), *given, *signed]]
+            rows[number] = [[number, "", label_text(as_label(event["label"])), *given, *signature]]
         elif kind == "tell":
             labels = [label_text(as_label(label)) for label in event["labels"]]
-            found[number] = [
-                [number, event["id"], label, *given, 1, *signed]
+            rows[number] = [
+                [number, event["id"], label, *given, 1, *signature]
                 for label, given in zip(labels, _values(event), strict=True)
             ]
-        elif kind == "correct" and event["event"] in found:  # it may be one of those that were left out
-            for row, given in zip(found[event["event"]], _values(event), strict=True):
+        elif kind == "correct" and event["event"] in rows:  # the corrected event may have been left out
+            for row, given in zip(rows[event["event"]], _values(event), strict=True):
                 row[3:5] = given
         elif kind == "retract":
-            found.pop(event["event"], None)
+            rows.pop(event["event"], None)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\r\n")
     table.writerow(COLUMNS)
-    rows = [row for each in found.values() for row in each if row[3] is not None]
-    table.writerows(rows)
-    return text.getvalue().encode("utf-8", "backslashreplace"), len(rows)
+    measured = [row for event_rows in rows.values() for row in event_rows if row[3] is not None]
+    table.writerows(measured)
+    return text.getvalue().encode("utf-8", "backslashreplace"), len(measured)
 
 
 def _values(event: Event) -> list[list[Any]]:
-    """Value and sem of every part of a result."""
+    """Return value and sem of every part of a result."""
     sems = event.get("sems", [None] * len(event["ys"]))
     return [[y, "" if sem is None else sem] for y, sem in zip(event["ys"], sems, strict=True)]
 
 
 def copy(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> int:
-    """Copy a campaign to a place where there is none, and return its number of events.
+    """Copy a campaign to a new file or database, and return its number of events.
 
-    All events arrive, or none do. Others may continue with the source: the copy is the campaign at one moment.
+    All events are copied, or none. Others may write to the source meanwhile: the copy is consistent.
 
     Examples
     --------

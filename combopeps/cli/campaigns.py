@@ -21,7 +21,7 @@ from combopeps.cli.output import mask_passwords, print_json, print_result, print
 from combopeps.cli.problem_source import load, oracle_from_spec
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
 from combopeps.server.launch import serve
-from combopeps.session.events import is_name
+from combopeps.session.events import is_valid_name
 from combopeps.session.measurement_table import TableSummary, read_action_results, read_results
 from combopeps.session.result import Status
 from combopeps.utils.formatting import to_json_data
@@ -251,7 +251,7 @@ def _user() -> str | None:
         user = getpass.getuser()
     except (KeyError, OSError):
         return None
-    return user if is_name(user) else None
+    return user if is_valid_name(user) else None
 
 
 def _record(args: argparse.Namespace, change: Callable[[Campaign], TableSummary | None]) -> int:

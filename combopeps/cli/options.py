@@ -43,10 +43,10 @@ def registered_name(kind: str, text: str) -> str:
 def noise_kind(text: str) -> str:
     """Return a kind of noise, such as "normal" or "relative:0.3", if it is valid."""
     from combopeps.errors import ParameterError
-    from combopeps.session.environment import noise_called
+    from combopeps.session.environment import as_noise
 
     try:
-        noise_called(text)
+        as_noise(text)
     except ParameterError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

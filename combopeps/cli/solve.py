@@ -28,7 +28,7 @@ from combopeps.io.instance import Instance
 from combopeps.oracles.base import has_equal_value
 from combopeps.policies.registry import POLICIES
 from combopeps.random import named_seed
-from combopeps.session.environment import Environment, OneRun
+from combopeps.session.environment import Environment, SingleRunDraws
 from combopeps.session.result import Result
 from combopeps.session.session import identify
 from combopeps.utils import files
@@ -80,7 +80,7 @@ def _simulated_measurement(
     instance: Instance, theta: Any, noise: str, seed: int, *, is_batch: bool
 ) -> Callable[[Any], Any]:
     """Return a function that measures a label, or a list of labels: true means plus noise from a stream of its own."""
-    draws = OneRun(np.random.default_rng(named_seed(seed, "measurements")))
+    draws = SingleRunDraws(np.random.default_rng(named_seed(seed, "measurements")))
     nature = Environment(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
     return (lambda labels: [nature.measure_label(label) for label in labels]) if is_batch else nature.measure_label
 

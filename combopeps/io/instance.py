@@ -17,7 +17,7 @@ from combopeps.oracles.input_checks import as_thetas
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.per_label import NumberOrArray
 from combopeps.problem import Problem
-from combopeps.session.environment import noise_called
+from combopeps.session.environment import as_noise
 from combopeps.utils.formatting import ShortRepr
 
 
@@ -70,7 +70,7 @@ class Instance(ShortRepr):
         if self.theta is not None:
             object.__setattr__(self, "theta", _check_theta(self.theta, self.problem))
         with Field(self.nature, "nature").checked():
-            noise = noise_called(Field(self.nature, "nature").text())
+            noise = as_noise(Field(self.nature, "nature").text())
             if self.theta is not None:
                 noise.check(self.arms.dot(self.theta), self.arms.labels)
 

@@ -248,7 +248,9 @@ def read_gr(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
             u, v = (_parse_node(path, fields[i], line, end, size[0]) for i, end in enumerate(("from", "to")))
             links.append((u, v, {"weight": parse_number(path, fields[2], line, "weight")}))
         else:
-            raise_format_error(path, f"unexpected line {kind[:20]!r}: one line p must come first, then lines a", line)
+            raise_format_error(
+                path, f"a line begins with {kind[:20]!r}: one line p must come first, then lines a", line
+            )
     if size is None or len(links) != size[1]:
         raise_format_error(
             path, f"{size[1]} arcs are announced, {len(links)} are there" if size else "there is no line p sp", line

@@ -1,14 +1,14 @@
-"""Authentication of requests: tokens, roles, rate limits, and the limits on origin and size of a request.
+"""Authentication of requests: tokens, roles and rate limits; checks of the origin and size of requests.
 
-| role     | may |
-|----------|-----|
-| measurer | ask, tell, observe single results, abandon queries of its own; see the status, the page and the problem |
-| owner    | all that; observe whole tables, correct and retract, abandon any query, and download all measurements |
+| role     | permissions |
+|----------|-------------|
+| measurer | ask, tell, observe single results, abandon its own queries; read the status, the page and the problem |
+| owner    | the same, and observe tables, correct, retract, abandon any query, and download all measurements |
 
-A token may have a name, under which its requests are made; one without a name may use any. A result is accepted from
-every token: a lease says which client is to measure a query, not who may know the result. Without a token file every
-client is the owner, and the server listens on this machine only, under the names of this machine. Pages of other
-origins cannot write: they may not send JSON without a preflight request, which is never granted.
+A token may have a name, which is then the client of its requests; one without a name may use any client name. Results
+are accepted from every token: a lease reserves a query for the measurement of one client, not for its result. Without a
+token file, every client is the owner, and the server accepts only requests to the loopback interface, by its names.
+Pages of other origins cannot write: browsers send JSON across origins only after a preflight request, which is refused.
 """
 
 from __future__ import annotations
@@ -43,96 +43,98 @@ from combopeps.errors import (
     RateLimitError,
     RewardError,
 )
-from combopeps.server.schemas import MARK, Body, dumped
+from combopeps.server.schemas import CAMPAIGN_HEADER, Body, dumped
 from combopeps.session.events import check_name
 from combopeps.utils.files import open_regular
 
 ROLES = ("measurer", "owner")
-_SHORTEST = 16  # characters of a token
-_LONGEST = 512
-_KNOWN = 10_000  # principals whose rate limits are remembered
-_LOCAL = {"localhost", "127.0.0.1", "::1"}
-_PATIENCE = 30.0  # seconds for a body to come
-_LOGIN_PATIENCE, _LOGIN_BYTES = 3.0, 1_000  # the same, and its size, before the sender is known
-SESSION_SECONDS = 12 * 3600  # from the login of a browser to the next one
-_MOST_SESSIONS = 10_000
-_WRONG = 20.0  # requests that a wrong token counts for
-MOST_BYTES = 1_000_000  # of a body
-DATA = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-_STATUSES: list[tuple[Any, int]] = [
+_MIN_TOKEN_LENGTH, _MAX_TOKEN_LENGTH = 16, 512  # characters
+_MAX_LIMITED = 10_000  # principals with a rate limit in memory
+_LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
+_BODY_TIMEOUT = 30.0  # seconds
+_LOGIN_TIMEOUT, _MAX_LOGIN_BYTES = 3.0, 1_000  # of a body before authentication
+SESSION_SECONDS = 12 * 3600  # lifetime of the session of a browser
+_MAX_SESSIONS = 10_000
+_WRONG_TOKEN_COST = 20.0  # requests
+MAX_BODY_BYTES = 1_000_000
+RESPONSE_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+_ERROR_STATUSES: list[tuple[Any, int]] = [
     (LabelError, 404),
     (RateLimitError, 429),
     (AuthorizationError, 403),
     ((ParameterError, RewardError, ActionError, FileFormatError), 422),
 ]
-_HEADERS = {
+_STATUS_HEADERS = {
     401: {"www-authenticate": "Bearer"},
-    408: {"connection": "close"},  # the rest of the body is not waited for
+    408: {"connection": "close"},  # the rest of the body is not read
     429: {"retry-after": "1"},
     503: {"retry-after": "1"},
 }
-VERDICT = "combopeps.verdict"  # in the scope of a request: called with whether the request is authenticated
+# Key in the scope of a request: a function that is called with whether the request is authenticated.
+AUTHENTICATION_CALLBACK = "combopeps.authentication"
 
 
-class RefusedError(ComboPepsError):
-    """A request that is refused before the campaign is asked: with this status, as an error of that type."""
+class RequestError(ComboPepsError):
+    """A request that is refused before it reaches the campaign, with an HTTP status and the name of an error type."""
 
     def __init__(self, status: int, message: str, type: str = "ParameterError") -> None:
         super().__init__(message)
         self.status, self.type = status, type
 
 
-def status_of(error: ComboPepsError) -> int:
-    """The client's mistakes are 4xx. What is wrong with the store or an oracle is 503: come back later."""
-    if isinstance(error, RefusedError):
+def http_status(error: ComboPepsError) -> int:
+    """Return the HTTP status of an error: 4xx for errors of the client, 503 for those of the store or an oracle."""
+    if isinstance(error, RequestError):
         return error.status
     if isinstance(error, QueryError):
         return 404 if error.unknown else 409
-    for kinds, status in _STATUSES:
+    for kinds, status in _ERROR_STATUSES:
         if isinstance(error, kinds):
             return status
     return 503
 
 
-def refusal(error: ComboPepsError) -> Response:
-    """The response to a request that went wrong."""
-    status, kind = status_of(error), error.type if isinstance(error, RefusedError) else type(error).__name__
+def error_response(error: ComboPepsError) -> Response:
+    """Return the response for an error."""
+    status, kind = http_status(error), error.type if isinstance(error, RequestError) else type(error).__name__
     content = dumped({"error": str(error), "type": kind})
-    return Response(content, status, DATA | _HEADERS.get(status, {}), "application/json")
+    return Response(content, status, RESPONSE_HEADERS | _STATUS_HEADERS.get(status, {}), "application/json")
 
 
-async def on_error(request: Request, error: Exception) -> Response:
-    """For the framework: an error of ours, or one of its own."""
+async def handle_error(request: Request, error: Exception) -> Response:
+    """Handle an error for FastAPI: a typed error, or one of the framework."""
     if isinstance(error, ComboPepsError):
-        return refusal(error)
+        return error_response(error)
     status = int(getattr(error, "status_code", 400))
-    known = {404: "there is nothing at this address", 405: "this address is not for that method"}
-    response = refusal(RefusedError(status, known.get(status, str(getattr(error, "detail", error)))))
+    messages = {404: "there is nothing at this address", 405: "this address is not for that method"}
+    response = error_response(RequestError(status, messages.get(status, str(getattr(error, "detail", error)))))
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
 
 @dataclass(frozen=True)
 class Principal:
-    """The sender of a request: its role, its name, and the key by which its requests are counted (hash or address)."""
+    """The sender of a request: role, name, and the key of its rate limit (hash of the token, or address)."""
 
     role: str
     name: str | None = None
-    counted_as: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
 
     @property
     def is_owner(self) -> bool:
         return self.role == "owner"
 
     def client(self, name: str | None) -> str | None:
-        """Return the name in which this one asks, or raise an `AuthorizationError`."""
+        """Return the client name of a request; raise `AuthorizationError` if the token belongs to another name."""
         if self.name is not None and name not in (None, self.name):
-            raise AuthorizationError(f"this token belongs to {self.name!r}; ask in that name, or leave the client out")
+            raise AuthorizationError(
+                f"this token belongs to {self.name!r}; use that client name, or leave the client out"
+            )
         return self.name if name is None else name
 
 
 class Tokens:
-    """The principals of all tokens that a server knows, by hashes of these."""
+    """The principals of all tokens, by hashes of these."""
 
     def __init__(self, principals: Iterable[Principal]) -> None:
         self._principals = list(principals)
@@ -140,33 +142,34 @@ class Tokens:
             raise ParameterError("there is no owner among the tokens; add a line: owner TOKEN")
 
     def principal(self, secret: str | None) -> Principal:
-        """Whose token this is; all are compared, each in the same time, whatever is given."""
+        """Return the principal of a token; the time does not depend on which tokens match."""
         if secret is None:
-            raise AuthorizationError("a token is wanted: Authorization: Bearer TOKEN")
+            raise AuthorizationError("a token is required: Authorization: Bearer TOKEN")
         digest, found = sha256(secret.encode("utf-8", "surrogateescape")).hexdigest(), None
         for principal in self._principals:
-            if hmac.compare_digest(principal.counted_as, digest):
+            if hmac.compare_digest(principal.key, digest):
                 found = principal
         if found is None:
-            raise AuthorizationError("this token is not known here")
+            raise AuthorizationError("this token is not valid")
         return found
 
 
-def made_token(role: str, secret: str, name: str | None = None) -> Principal:
+def make_token(role: str, secret: str, name: str | None = None) -> Principal:
     """Return the principal of a token, or raise a typed error."""
     if role not in ROLES:
-        raise ParameterError(f"a token is for {' or '.join(ROLES)}, got {role!r:.40}")
-    if not _SHORTEST <= len(secret) <= _LONGEST or not secret.isascii() or not secret.isprintable() or " " in secret:
-        cure = "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+        raise ParameterError(f"the role of a token is {' or '.join(ROLES)}, got {role!r:.40}")
+    is_printable = secret.isascii() and secret.isprintable() and " " not in secret
+    if not (_MIN_TOKEN_LENGTH <= len(secret) <= _MAX_TOKEN_LENGTH and is_printable):
         raise ParameterError(
-            f"a token has {_SHORTEST} to {_LONGEST} visible ASCII characters, got {len(secret)} characters; {cure}"
+            f"a token has {_MIN_TOKEN_LENGTH} to {_MAX_TOKEN_LENGTH} visible ASCII characters, got {len(secret)} "
+            "characters; create one with python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     checked = None if name is None else check_name("the name of a token", name)
     return Principal(role, checked, sha256(secret.encode()).hexdigest())
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
-    """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
+    """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines and lines with # are ignored."""
     try:
         with open_regular(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
             mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
@@ -182,193 +185,201 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         try:
             if not rest:
                 raise ParameterError("a line is `owner TOKEN` or `measurer TOKEN [name]`")
-            principal = made_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
-            if principal.counted_as in found:
-                raise ParameterError("this token stands there twice")
+            principal = make_token(role, rest[0], rest[1].strip() if len(rest) > 1 else None)
+            if principal.key in found:
+                raise ParameterError("duplicate token")
         except ParameterError as cause:
             raise ParameterError(f"token file {path}, line {number}: {cause}") from None
-        found[principal.counted_as] = principal
+        found[principal.key] = principal
     return Tokens(found.values())
 
 
-class Askers:
-    """By which token each open query was last asked for, since the server was started; used by one thread."""
+class OpenQueryCounter:
+    """Counter of open queries by the token that last asked for them, since the start of the server.
+
+    Not thread-safe.
+    """
 
     def __init__(self) -> None:
-        self._asker: dict[int, str] = {}  # by the id of the query
+        self._keys: dict[int, str] = {}  # of principals, by query id
 
     def record(self, principal: Principal, queries: Iterable[int]) -> None:
-        """Count these queries for a principal, and no longer for another one."""
-        self._asker.update(dict.fromkeys(queries, principal.counted_as))
+        """Count these queries for a principal, instead of any other one."""
+        self._keys.update(dict.fromkeys(queries, principal.key))
 
     def count(self, principal: Principal, open_queries: Container[int]) -> int:
-        """Open queries of a principal; those that are not open any more are forgotten."""
-        self._asker = {id: asker for id, asker in self._asker.items() if id in open_queries}
-        return sum(asker == principal.counted_as for asker in self._asker.values())
+        """Return the number of open queries of a principal, and discard closed ones."""
+        self._keys = {id: key for id, key in self._keys.items() if id in open_queries}
+        return sum(key == principal.key for key in self._keys.values())
 
 
 class RateLimiter:
-    """Requests by principal: so many each second in the long run, and so many at once."""
+    """Token bucket for every key: `rate` requests a second in the long run, `burst` at once."""
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate, self._burst = rate, burst
-        self._left: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when that was computed
 
-    def spend(self, counted_as: str, cost: float = 1.0) -> None:
-        """One request, or a `RateLimitError`."""
+    def spend(self, key: str, cost: float = 1.0) -> None:
+        """Count a request; raise `RateLimitError` if none is left."""
         now = time.monotonic()
-        left, since = self._left.get(counted_as, (self._burst, now))
+        left, since = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         if left < cost:
-            raise RateLimitError(f"more than {self._rate:g} requests a second; come back in a moment")
-        if len(self._left) >= _KNOWN and counted_as not in self._left:
-            self._left.pop(next(iter(self._left)))
-        self._left[counted_as] = left - cost, now
+            raise RateLimitError(f"more than {self._rate:g} requests a second; try again in a moment")
+        if len(self._buckets) >= _MAX_LIMITED and key not in self._buckets:
+            self._buckets.pop(next(iter(self._buckets)))
+        self._buckets[key] = left - cost, now
 
 
-class Gate:
-    """Lets requests in, or raises. `mark` stands for the campaign that is served."""
+class Authenticator:
+    """Authentication of requests, by token or session, and their rate limits.
 
-    def __init__(self, tokens: Tokens | None, rate: float, burst: float, mark: str = "") -> None:
+    Requests for another campaign than that of `campaign_hash` are refused.
+    """
+
+    def __init__(self, tokens: Tokens | None, rate: float, burst: float, campaign_hash: str = "") -> None:
         self.has_tokens = tokens is not None  # if not, every client is the owner
-        self._tokens, self._mark, self._allowance = tokens, mark.encode(), RateLimiter(rate, burst)
-        self._mistakes = RateLimiter(rate / _WRONG, max(1.0, burst / _WRONG))  # by address
-        self._sessions: dict[str, tuple[Principal, float]] = {}  # by the value of the cookie, until when
+        self._tokens, self._campaign_hash, self._limiter = tokens, campaign_hash.encode(), RateLimiter(rate, burst)
+        self._failures = RateLimiter(rate / _WRONG_TOKEN_COST, max(1.0, burst / _WRONG_TOKEN_COST))  # by address
+        self._sessions: dict[str, tuple[Principal, float]] = {}  # with the time of expiry, by the value of the cookie
 
     def principal(self, request: Request) -> Principal:
-        """Who asks; a `RefusedError` for a token that is wrong or missing, and for too many requests."""
+        """Return the sender of a request; raise an error for a wrong or missing token, or too many requests."""
         headers = _headers(request)
         authorization = headers.get(b"authorization")
         if authorization is None and (found := self._session(request)) is not None:
-            return self._admitted(request, found)
+            return self._admit(request, found)
         scheme, _, secret = (authorization or b"").decode("latin-1").partition(" ")
         return self.principal_of(request, secret.strip() if scheme.lower() == "bearer" else None)
 
     def principal_of(self, request: Request, secret: str | None) -> Principal:
-        """The principal of a token. Only wrong tokens count against an address."""
-        _tell_connection(request, False)
-        address = request.client.host if request.client else ""  # what a trusted proxy says counts
+        """Return the principal of a token; only wrong tokens count for the limit of an address."""
+        _report_authentication(request, False)
+        address = request.client.host if request.client else ""  # of the client behind a trusted proxy
         if self._tokens is None:
             host = _headers(request).get(b"host", b"")
             if not _is_local(host):
-                words = f"without a token file, only localhost is answered to, not {_host_name(host)!r:.80}"
-                raise RefusedError(403, words, "AuthorizationError")
-            return self._admitted(request, Principal("owner", None, address))
+                message = f"without a token file, the host must be localhost, not {_host_name(host)!r:.80}"
+                raise RequestError(403, message, "AuthorizationError")
+            return self._admit(request, Principal("owner", None, address))
         try:
             found = self._tokens.principal(secret)
         except AuthorizationError as error:
             if secret is not None:
-                self._mistakes.spend(address)
-            raise RefusedError(401, str(error), "AuthorizationError") from None
-        return self._admitted(request, found)
+                self._failures.spend(address)
+            raise RequestError(401, str(error), "AuthorizationError") from None
+        return self._admit(request, found)
 
     def open_session(self, principal: Principal) -> str:
-        """The value of a cookie that stands for a principal for some hours."""
+        """Start a session of a principal, and return the value of its cookie."""
         now, value = time.monotonic(), secrets.token_urlsafe(32)
         self._sessions = {key: session for key, session in self._sessions.items() if session[1] > now}
-        while len(self._sessions) >= _MOST_SESSIONS:
+        while len(self._sessions) >= _MAX_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
         self._sessions[value] = principal, now + SESSION_SECONDS
         return value
 
-    def cookie(self, request: Request) -> str:
-        """Its name. Browsers send cookies to all ports of a machine: each campaign has its own."""
-        return f"combopeps_{(request.scope.get('server') or ('', ''))[1]}_{self._mark.decode()}"
+    def cookie_name(self, request: Request) -> str:
+        """Return the name of the cookie, which depends on port and campaign: browsers send cookies to all ports."""
+        return f"combopeps_{(request.scope.get('server') or ('', ''))[1]}_{self._campaign_hash.decode()}"
 
     def _session(self, request: Request) -> Principal | None:
         if self._tokens is None:
             return None
-        found = self._sessions.get(request.cookies.get(self.cookie(request), ""))
+        found = self._sessions.get(request.cookies.get(self.cookie_name(request), ""))
         return None if found is None or found[1] <= time.monotonic() else found[0]
 
-    def _admitted(self, request: Request, principal: Principal) -> Principal:
-        _tell_connection(request, True)
-        self._allowance.spend(principal.counted_as)
-        if _headers(request).get(MARK.encode(), self._mark) != self._mark:
-            raise RefusedError(409, "another campaign is served at this address than when you began", "RemoteError")
+    def _admit(self, request: Request, principal: Principal) -> Principal:
+        _report_authentication(request, True)
+        self._limiter.spend(principal.key)
+        if _headers(request).get(CAMPAIGN_HEADER.encode(), self._campaign_hash) != self._campaign_hash:
+            raise RequestError(
+                409, "another campaign is served at this address than at your first request", "RemoteError"
+            )
         return principal
 
 
 async def read_body(request: Request, schema: type[Body], *, login: bool = False) -> Any:
-    """A body of this kind: JSON, of our own origin, and not too long; before a `login` short, and soon."""
-    most, patience = (_LOGIN_BYTES, _LOGIN_PATIENCE) if login else (MOST_BYTES, _PATIENCE)
+    """Read and validate a JSON body of the same origin; limits on size and time are stricter for a `login`."""
+    max_bytes, timeout = (_MAX_LOGIN_BYTES, _LOGIN_TIMEOUT) if login else (MAX_BODY_BYTES, _BODY_TIMEOUT)
     if login:
-        _tell_connection(request, False)
+        _report_authentication(request, False)
     headers = _headers(request)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json":
-        words = f"the body must be JSON (Content-Type: application/json), got {kind.decode('latin-1')!r:.60}"
-        raise RefusedError(415, words)
+        message = f"the body must be JSON (Content-Type: application/json), got {kind.decode('latin-1')!r:.60}"
+        raise RequestError(415, message)
     _check_origin(headers)
     length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length[:20]) > most:
-        raise _too_long(most)
+    if length.isdigit() and int(length[:20]) > max_bytes:
+        raise _too_long(max_bytes)
     parts, size = list[bytes](), 0
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             async for part in request.stream():
                 size += len(part)
-                if size > most:
-                    raise _too_long(most)
+                if size > max_bytes:
+                    raise _too_long(max_bytes)
                 parts.append(part)
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {patience:g} s", "RateLimitError") from None
+        raise RequestError(408, f"the body was not received within {timeout:g} s", "RateLimitError") from None
     except ClientDisconnect:
-        raise RefusedError(400, "the body was cut off") from None
-    return _parsed(schema, b"".join(parts))
+        raise RequestError(400, "the body is incomplete") from None
+    return _parse(schema, b"".join(parts))
 
 
-def _parsed(schema: type[Body], data: bytes) -> Body:
-    """Strict JSON, each key once, as the schema has it; a `ParameterError` names what is wrong."""
+def _parse(schema: type[Body], data: bytes) -> Body:
+    """Parse strict JSON without duplicate keys, and validate it; raise `ParameterError` with the first fault."""
     try:
         return schema.model_validate(_decode(data.decode("utf-8")))
     except RecursionError:
-        raise ParameterError("the body is no JSON: brackets are nested too deeply") from None
+        raise ParameterError("the body is not JSON: brackets are nested too deeply") from None
     except ValidationError as cause:
         fault = cause.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, fault["loc"]))[:100]
         raise ParameterError(f"{where or 'the body'}: {fault['msg']}") from None
     except ValueError as cause:
-        raise ParameterError(f"the body is no JSON: {cause!s:.200}") from None
+        raise ParameterError(f"the body is not JSON: {cause!s:.200}") from None
 
 
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+def _reject_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number of JSON")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key appears twice")
     return found
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode
+_decode = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constant=_reject_constant).decode
 
 
 def _headers(request: Request) -> dict[bytes, bytes]:
-    """The headers of a request, by names in lower case; the first of each name."""
+    """Return the headers of a request, by names in lower case; the first value of each name."""
     return dict(reversed(request.scope["headers"]))
 
 
-def _tell_connection(request: Request, authenticated: bool) -> None:
-    """Connections whose last request was not authenticated are the first to be closed when there are too many."""
-    verdict = request.scope.get(VERDICT)
-    if verdict is not None:
-        verdict(authenticated)
+def _report_authentication(request: Request, authenticated: bool) -> None:
+    """Report to the connection whether a request is authenticated: see `combopeps.server.connections`."""
+    callback = request.scope.get(AUTHENTICATION_CALLBACK)
+    if callback is not None:
+        callback(authenticated)
 
 
 def _check_origin(headers: dict[bytes, bytes]) -> None:
-    """Refuse requests of pages of other origins."""
+    """Raise `RequestError` for a request from a page of another origin."""
     site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
     if site in (b"same-origin", b"none"):
         return
-    if site is None and (origin is None or _is_at(origin, headers.get(b"host", b""))):
+    if site is None and (origin is None or _is_same_host(origin, headers.get(b"host", b""))):
         return
-    raise RefusedError(403, "this request comes from a page of another origin", "AuthorizationError")
+    raise RequestError(403, "this request comes from a page of another origin", "AuthorizationError")
 
 
-def _is_at(origin: bytes, host: bytes) -> bool:
+def _is_same_host(origin: bytes, host: bytes) -> bool:
     try:
         parts = urlsplit(origin.decode("latin-1"))
     except ValueError:  # unbalanced brackets
@@ -385,8 +396,8 @@ def _host_name(host: bytes) -> str | None:
 
 @lru_cache(maxsize=16)
 def _is_local(host: bytes) -> bool:
-    return _host_name(host) in _LOCAL
+    return _host_name(host) in _LOCAL_HOSTS
 
 
-def _too_long(most: int) -> RefusedError:
-    return RefusedError(413, f"this body may have at most {most} bytes", "RateLimitError")
+def _too_long(max_bytes: int) -> RequestError:
+    return RequestError(413, f"this body may have at most {max_bytes} bytes", "RateLimitError")

@@ -1,4 +1,4 @@
-"""`RemoteCampaign`: a campaign behind the address of its server, with the interface of `Session`."""
+"""`RemoteCampaign`: client of a campaign server, with the interface of `Session`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, overload
 from uuid import uuid4
 
 from combopeps.campaign.campaign import generated_client
-from combopeps.campaign.fingerprint import Own, reader
+from combopeps.campaign.custom_oracle import CustomOracle, reader
 from combopeps.errors import ComboPepsError, DependencyError, OracleMismatchError, QueryError, RemoteError
 from combopeps.io.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
@@ -24,43 +24,45 @@ from combopeps.session.queries import Query, QueryFactory, check_results, read_o
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
 from combopeps.session.session import Measurement
-from combopeps.session.state import FIRST_LOOK, PAUSE
+from combopeps.session.state import FIRST_LOOK, LOOK_DIVISOR
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label
 from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag, check_integer
 
-_CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
+_CONNECT_PATIENCE = 5.0  # seconds to reach a server, so that a wrong address is noticed soon
 
 
 class RemoteCampaign(ShortRepr):
-    """A campaign behind the address of its server (`combopeps serve`), with the interface of `Session`.
+    """A client of a campaign server (`combopeps serve`), with the interface of `Session`.
 
-    Requests are repeated until they are acknowledged, and count once. Threads may share an object; it can be pickled.
+    Requests are repeated until they are acknowledged, and are idempotent. Threads may share an object, and it can be
+    pickled.
 
     Parameters
     ----------
     url
         The address that the server printed, such as `http://lab.example:8765`.
     token
-        One of those that the campaign's owner has handed out; None where the server requires none.
+        An access token, from the owner of the campaign; None if the server requires none.
     client
-        Name of this client. Queries are kept for it: asking again returns the open ones first, so that every script,
-        and every thread that asks for itself, needs a name of its own. By default the name of the token, or user and
-        machine with a random part.
+        Name of this client, which holds the queries that it asks for: `ask` returns its open queries first, so that
+        scripts, and threads that ask independently, need different names. By default the name of the token, or user
+        and machine with a random part.
     oracle
-        The oracle, where the campaign was created with one of the user's own.
+        The oracle, if the campaign was created with a user-defined one.
     timeout
         Seconds to wait for a response.
     patience
-        Seconds for which requests are repeated where there is none, after growing pauses: a server may be restarted. At
-        most 5 here, at the beginning. A wrong token, or another campaign at the address, is an error at once.
+        Seconds for which requests without a response are repeated, after growing pauses, so that a server can be
+        restarted; at most 5 for the first request. A wrong token, or another campaign at the address, is an error at
+        once.
 
     Attributes
     ----------
     problem, policy_name, delta, epsilon, stopping, seed, initial design, versions
-        As in the header of the campaign; labels are the problem's own, tuples and numbers included.
+        As in the header of the campaign; labels have their original types, including tuples and numbers.
     client
         Name of this client.
 
@@ -68,7 +70,7 @@ class RemoteCampaign(ShortRepr):
     --------
     >>> RemoteCampaign("http://127.0.0.1:9", patience=0)            # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    combopeps.errors.RemoteError: http://127.0.0.1:9 cannot be reached (...): see that `combopeps serve` runs there, ...
+    combopeps.errors.RemoteError: http://127.0.0.1:9 cannot be reached (...): check that `combopeps serve` runs ...
     """
 
     look_first = True
@@ -86,21 +88,21 @@ class RemoteCampaign(ShortRepr):
         try:
             from combopeps.server import schemas
             from combopeps.server.http_client import HttpClient
-            from combopeps.server.responses import Reader
+            from combopeps.server.responses import Serializer
         except ImportError:
-            words = "campaigns elsewhere need httpx and pydantic; install them: pip install 'combopeps[remote]'"
-            raise DependencyError(words) from None
-        own = None if oracle is None else Own(oracle)
+            message = "RemoteCampaign needs httpx and pydantic; install them: pip install 'combopeps[remote]'"
+            raise DependencyError(message) from None
+        custom = None if oracle is None else CustomOracle(oracle)
         self._http, self._oracle = HttpClient(url, token, timeout, patience), oracle
-        content = self._http.first("/problem", _CONNECT_PATIENCE)
+        content = self._http.connect("/problem", _CONNECT_PATIENCE)
         try:
             header = schemas.Header.read(content)
-            self.problem: Problem = from_document(header.problem, reader(own)).problem
+            self.problem: Problem = from_document(header.problem, reader(custom)).problem
             self._rule = stopping_rule(header.stopping, header.delta, header.epsilon)
             self._policy_class = policy_class(header.policy)
         except OracleMismatchError as cause:
-            words = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
-            raise OracleMismatchError(f"{self.url}: {words}", cause.differs) from None
+            message = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
+            raise OracleMismatchError(f"{self.url}: {message}", cause.differs) from None
         except (ComboPepsError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
         self.policy_name, self.stopping = header.policy, header.stopping
@@ -111,24 +113,24 @@ class RemoteCampaign(ShortRepr):
             header.initial_design,
         )
         self.versions = header.versions
-        self._read = Reader(self.problem)
-        client = self._http.get("/me", self._read.client) if client is None else check_name("client", client)
+        self._serializer = Serializer(self.problem)
+        client = self._http.get("/me", self._serializer.client) if client is None else check_name("client", client)
         self.client, self.is_named = client or generated_client(), client is not None
-        self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object, with the client's name
+        self._asked: dict[int, tuple[Query, str]] = {}  # open queries of this object and the names of their clients
         self._samples = self._next_look = 0  # of the last acknowledgement
-        self._reached = 0  # measurements, as far as estimated here
+        self._estimated_samples = 0  # including those that other clients are expected to have made
         self._is_stale = False  # whether results were acknowledged since the last look
         self._status: Status | None = None
         self._looks = list[Look]()
 
     @property
     def url(self) -> str:
-        """The address."""
+        """Address of the server."""
         return self._http.url
 
     @property
     def run_client(self) -> str:
-        """Name under which queries of a run are held."""
+        """Name of the client under which a run holds queries."""
         return self.client
 
     def __repr__(self) -> str:
@@ -139,11 +141,9 @@ class RemoteCampaign(ShortRepr):
         return {"address": self.url, **header, "problem": self.problem}
 
     def __reduce__(self) -> tuple[Callable[..., RemoteCampaign], tuple[Any, ...]]:
-        """A copy connects to the same server; one without a name of its own gets another."""
+        """Pickle the options: a copy connects to the same server, under a new name if none was given."""
         http, name = self._http, self.client if self.is_named else None
-        make = partial(
-            type(self), client=name, oracle=self._oracle, timeout=http.timeout, patience=http.patience
-        )  # fmt: skip
+        make = partial(type(self), client=name, oracle=self._oracle, timeout=http.timeout, patience=http.patience)
         return make, (http.url, http.token)
 
     def __enter__(self) -> RemoteCampaign:
@@ -153,7 +153,7 @@ class RemoteCampaign(ShortRepr):
         self.close()
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections."""
         self._http.close()
 
     @overload
@@ -169,7 +169,7 @@ class RemoteCampaign(ShortRepr):
         body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
         if check_lease(lease, body["client"]) is not None:
             body["lease"] = lease
-        queries = self._http.post("/ask", body, partial(self._read.queries, n=n or 1))
+        queries = self._http.post("/ask", body, partial(self._serializer.queries, n=n or 1))
         self._asked |= {query.id: (query, body["client"]) for query in queries}
         return queries if n is not None else queries[0]
 
@@ -178,14 +178,14 @@ class RemoteCampaign(ShortRepr):
         self.tell_many([(query, y, sem)], confirm=confirm)
 
     def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
-        """Record several results (query, y) or (query, y, sem): all of them or none. A repetition is harmless."""
+        """Record several results (query, y) or (query, y, sem): all of them or none. Repeating the call is harmless."""
         check_flag("confirm", confirm)
-        given = [self._read.result(self._known(query), *rest) for query, *rest in check_results(results)]
-        if given:
-            body = given[0] if len(given) == 1 else {"results": given}
+        bodies = [self._serializer.result(self._check_query(query), *rest) for query, *rest in check_results(results)]
+        if bodies:
+            body = bodies[0] if len(bodies) == 1 else {"results": bodies}
             self._change("/tell", body, confirm)
-        for one in given:
-            self._asked.pop(one["id"], None)
+        for result in bodies:
+            self._asked.pop(result["id"], None)
 
     def observe(
         self,
@@ -202,17 +202,17 @@ class RemoteCampaign(ShortRepr):
         It is sent with an idempotency key, so that a repeated request counts once.
         """
         check_flag("confirm", confirm)
-        arm = self._read.reader.arm(as_label(label))
-        body = self._read.observation(arm, self._read.reader.observation(arm, y, sem, count))
+        arm = self._serializer.result_reader.arm(as_label(label))
+        body = self._serializer.observation(arm, self._serializer.result_reader.observation(arm, y, sem, count))
         self._observe(body, key, confirm)
 
     def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> TableSummary:
         """Record measurements without queries from a table, all or none, as `Session.observe_table`."""
         check_flag("confirm", confirm)
-        arms, readings, observed = read_observations(read_rows(rows), self._read.reader)
+        arms, readings, observed = read_observations(read_rows(rows), self._serializer.result_reader)
         if arms:
-            given = [self._read.observation(*pair) for pair in zip(arms, readings, strict=True)]
-            self._observe({"rows": given}, key, confirm)
+            bodies = [self._serializer.observation(*pair) for pair in zip(arms, readings, strict=True)]
+            self._observe({"rows": bodies}, key, confirm)
         return observed
 
     def _observe(self, body: dict[str, Any], key: str | None, confirm: bool) -> None:
@@ -220,31 +220,34 @@ class RemoteCampaign(ShortRepr):
         self._change("/observe", body | {"key": key}, confirm)
 
     def abandon(self, query: Query | int) -> None:
-        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
-        known = self._known(query)
-        number = known.id if isinstance(known, Query) else known
-        client = self._asked.get(number, (None, self.client))[1]
-        self._change("/abandon", {"id": number, "client": client})
-        self._asked.pop(number, None)
+        """Close a query that will never be answered, as `Session.abandon`.
+
+        Claims do not hold if queries are abandoned because of their results.
+        """
+        checked = self._check_query(query)
+        query_id = checked.id if isinstance(checked, Query) else checked
+        client = self._asked.get(query_id, (None, self.client))[1]
+        self._change("/abandon", {"id": query_id, "client": client})
+        self._asked.pop(query_id, None)
 
     def correct(self, event: int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
-        """Replace a result that was recorded wrongly, as `Session.correct`; for the owner."""
+        """Replace a wrong result, as `Session.correct`; only for the owner."""
         check_flag("confirm", confirm)
         check_integer("event", event)
-        self._change("/correct", {"event": int(event)} | self._read.values(y, sem), confirm)
+        self._change("/correct", {"event": int(event)} | self._serializer.values(y, sem), confirm)
 
     def retract(self, event: int) -> None:
-        """Withdraw a result, as `Session.retract`; for the owner."""
+        """Withdraw a result, as `Session.retract`; only for the owner."""
         check_integer("event", event)
         self._change("/retract", {"event": int(event)})
 
     def measurements(self) -> list[Measurement]:
-        """Return all recorded results, in the order of their events; for the owner."""
-        return self._http.get("/measurements", self._read.measurements)
+        """Return all recorded results, in the order of their events; only for the owner."""
+        return self._http.get("/measurements", self._serializer.measurements)
 
     def status(self) -> Status:
         """Return the state of the campaign, as the server computes it."""
-        return self._http.get("/status", self._read.status)
+        return self._http.get("/status", self._serializer.status)
 
     def result(self) -> Result:
         """Return the current answer and what may be claimed about it."""
@@ -252,19 +255,19 @@ class RemoteCampaign(ShortRepr):
         return self._result(status.rule if status.stop else "open", status)
 
     def top_answers(self, n: int = 10) -> list[TopAnswer]:
-        """Return answers that may be the best, with their posterior probabilities: those of `status`, ten at most."""
+        """Return the most probable best answers with their posterior probabilities, at most the ten of `status`."""
         check_count("n", n)
         return self.status().top_answers[:n]
 
     @property
     def open_queries(self) -> list[Query]:
         """Queries that wait for a result."""
-        return self._http.get("/open", self._read.queries)
+        return self._http.get("/open", self._serializer.queries)
 
     @property
     def leases(self) -> dict[int, Lease]:
-        """Clients that hold open queries, by the ids of these."""
-        return self._http.get("/open", self._read.leases)
+        """Leases of open queries, by query id."""
+        return self._http.get("/open", self._serializer.leases)
 
     @property
     def samples(self) -> int:
@@ -273,8 +276,8 @@ class RemoteCampaign(ShortRepr):
 
     @property
     def actions(self) -> int | None:
-        """Number of actions measured so far; None where measurements are single."""
-        return self._http.get("/open", self._read.actions)
+        """Number of actions measured so far; None if single arms are measured."""
+        return self._http.get("/open", self._serializer.actions)
 
     @property
     def cost(self) -> float:
@@ -283,9 +286,9 @@ class RemoteCampaign(ShortRepr):
 
     @property
     def posterior(self) -> GaussianPosterior:
-        """The posterior, from the sums of every arm that the server sends."""
+        """The posterior, from the sufficient statistics that the server sends."""
         policy: Policy = self._policy_class(self.problem, streams=Streams([named_seed(self.seed, "policy")]))
-        self._http.get("/sums", partial(self._read.learn, policy))
+        self._http.get("/sums", partial(self._serializer.learn, policy))
         return policy.posterior
 
     def run(
@@ -299,27 +302,27 @@ class RemoteCampaign(ShortRepr):
         batch_size: int = 1,
         callback: Callback = None,
     ) -> Result:
-        """Measure for this campaign, maybe beside other clients, until its rule is satisfied: `Session.run`."""
+        """Measure until the stopping rule is satisfied, as `Session.run`; other clients may measure meanwhile."""
         client = self.client if client is None and self.is_named else client
         return Run(self, measure, client, budget, budget_cost, progress, batch_size, callback).run()
 
-    # For `Run`.
+    # The interface that `Run` requires.
 
     def look(self) -> Verdict:
         """Return the verdict of the stopping rule on the current results."""
         status = self._status = self.status()
         t, self._samples = status.samples, self._samples or status.samples
-        self._reached, self._is_stale = t, False
+        self._estimated_samples, self._is_stale = t, False
         self._looks.append(Look(t, status.error_probability, float("nan"), float("nan")))
-        unswept = sum(max(0, self.initial_design - pulls) for pulls in status.pulls.values())
-        pause = max(1, unswept, self.problem.oracle.dim // PAUSE, int(t * (self._rule.ratio - 1.0)))
+        remaining = sum(max(0, self.initial_design - pulls) for pulls in status.pulls.values())  # of the initial design
+        pause = max(1, remaining, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self._rule.ratio - 1.0)))
         self._next_look = max(t + pause, FIRST_LOOK)
         return Verdict(status.stop, claim=status.claim, z=status.z, error_probability=status.error_probability)
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a look, as far as it is known here."""
-        return self._reached >= self._next_look
+        """Whether it is time for a look, by the estimated number of measurements."""
+        return self._estimated_samples >= self._next_look
 
     def cost_of(self, query: Query) -> float:
         """Return the cost of measuring a query."""
@@ -327,12 +330,12 @@ class RemoteCampaign(ShortRepr):
 
     def start_run(self, has_budget: bool) -> int | None:
         """Begin a run."""
-        self._samples = self._reached = self._next_look = 0
+        self._samples = self._estimated_samples = self._next_look = 0
         self._status, self._looks = None, []
         return None
 
     def end_run(self) -> None:
-        """Nothing: the stopping rule is the server's."""
+        """Do nothing: the server evaluates the stopping rule."""
 
     def current_answer(self) -> tuple[Any, str]:
         """Return the answer of the last look, and its error probability in words."""
@@ -349,10 +352,10 @@ class RemoteCampaign(ShortRepr):
     def _result(self, reason: str, status: Status) -> Result:
         claim = status.claim
         if not status.stop:
-            how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
-            claim = f"none: the run {how}" + (f"; {status.warning}" if status.warning else "")
-        same = {one.name: getattr(status, one.name) for one in fields(Result) if hasattr(status, one.name)}
-        own: dict[str, Any] = {
+            ending = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
+            claim = f"none: the run {ending}" + (f"; {status.warning}" if status.warning else "")
+        shared = {field.name: getattr(status, field.name) for field in fields(Result) if hasattr(status, field.name)}
+        others: dict[str, Any] = {
             "stop_reason": status.rule if status.stop and reason == "budget" else reason,
             "claim": claim,
             "evidence": Verdict(status.stop, claim=claim),
@@ -362,10 +365,10 @@ class RemoteCampaign(ShortRepr):
             "posterior": self.posterior,
             "looks": tuple(self._looks),
         }
-        return Result(**same | own)
+        return Result(**shared | others)
 
-    def _known(self, query: Any) -> Query | int:
-        """A query of this campaign, or its id."""
+    def _check_query(self, query: Any) -> Query | int:
+        """Return a query of this campaign, or its id; raise `QueryError` for anything else."""
         if not isinstance(query, Query):
             if isinstance(query, bool) or not hasattr(query, "__index__"):
                 raise QueryError(
@@ -375,7 +378,7 @@ class RemoteCampaign(ShortRepr):
             return int(query)
         known = self._asked[query.id][0] if query.id in self._asked else None
         if known is None:
-            known = next((one for one in self.open_queries if one.id == query.id), query)
+            known = next((other for other in self.open_queries if other.id == query.id), query)
         if known != query or (query.action is None) != (self.problem.actions is None):
             raise QueryError(f"query {query.id} was not asked here")
         return query
@@ -384,9 +387,9 @@ class RemoteCampaign(ShortRepr):
         self._http.post(path, body | ({"confirm": True} if confirm else {}), self._count)
 
     def _count(self, content: bytes) -> int:
-        """The number of measurements in an acknowledgement."""
-        samples = self._read.samples(content)
-        grown = samples - self._samples  # since the last acknowledgement: as much is expected until the next one
-        self._reached = max(samples, self._reached + grown)
+        """Return the number of measurements in an acknowledgement, and estimate it until the next one."""
+        samples = self._serializer.samples(content)
+        growth = samples - self._samples  # since the last acknowledgement, by all clients: extrapolated to the next one
+        self._estimated_samples = max(samples, self._estimated_samples + growth)
         self._samples, self._is_stale = samples, True
         return samples

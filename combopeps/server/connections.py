@@ -1,14 +1,14 @@
-"""`Connection`: limits on what a client may send before it is authenticated, and on the number of connections.
+"""`Connection`: limits on request heads before authentication, and on the number of connections.
 
 When a new connection exceeds a limit, another one is closed, in this order:
 
-1. of one address, more than `MOST_UNAUTHENTICATED` connections that are not authenticated: the oldest of these;
-2. of all addresses, more than `MOST_CONNECTIONS`: the oldest one that is not authenticated;
+1. more than `MAX_UNAUTHENTICATED` unauthenticated connections of one address: the oldest of these;
+2. more than `MAX_CONNECTIONS` in total: the oldest unauthenticated one;
 3. if all are authenticated: the one that has been idle for longest;
-4. if all are authenticated and busy: the new one, which is told so (503).
+4. if all are authenticated and busy: the new one, with status 503.
 
-A connection is authenticated if its last request was, by a token or a session. Authenticated connections do not count
-in 1., and neither do those of trusted proxies, each of which may stand for many clients.
+A connection is authenticated if its last request was, by a token or a session. Connections of trusted proxies, each of
+which may serve many clients, do not count in 1.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from itertools import count
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from combopeps.server.auth import VERDICT
+from combopeps.server.auth import AUTHENTICATION_CALLBACK
 from combopeps.server.schemas import dumped
 
-MOST_HEAD = 65_536  # bytes of the first line and all headers
-HEAD_SECONDS = 10.0  # for them to come
-MOST_CONNECTIONS = 500
-MOST_UNAUTHENTICATED = 100  # connections of one address
-_IPV6_HOST_BITS = 64  # of an address, which a client chooses
-_turns = count()
+MAX_HEAD_BYTES = 65_536  # of the request line and all headers
+HEAD_TIMEOUT = 10.0  # seconds to receive them
+MAX_CONNECTIONS = 500
+MAX_UNAUTHENTICATED = 100  # connections of one address
+_IPV6_HOST_BITS = 64  # of an address, which a client may choose freely
+_sequence = count()
 
 
 def network_of(host: str) -> str:
-    """An address of IPv4 as it is, one of IPv6 without the part that a client chooses.
+    """Return an IPv4 address unchanged, and the network prefix of an IPv6 address.
 
     Examples
     --------
@@ -47,116 +47,120 @@ def network_of(host: str) -> str:
 
 
 class Connection(HttpToolsProtocol):
-    """Of uvicorn, with limits. Where no request is under way, a timer runs from the first byte on."""
+    """The HTTP protocol of uvicorn with limits; between requests, a timer limits the time for the next head."""
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head = self._chunk = 0  # bytes of a head that is not there yet; and of what came last
-        self._is_body = self._is_news = False  # is a body expected; has a head, or a request, come to its end?
-        self._made = self._turn = next(_turns)  # when it was made, and when the last request began
+        self._head_bytes = self._chunk_bytes = 0  # of an incomplete head, and of the last data received
+        self._is_reading_body = False
+        self._has_progressed = False  # whether the last data completed a head or a request
+        self._opened_at = self._active_at = next(_sequence)  # order of opening, and of the last request
         self._is_authenticated = False
         self._address = self._limited_address()
         self._timer: TimerHandle | None = None
-        self._wait()
-        if len(self.connections) > min(MOST_CONNECTIONS, MOST_UNAUTHENTICATED):
+        self._start_timer()
+        if len(self.connections) > min(MAX_CONNECTIONS, MAX_UNAUTHENTICATED):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_wait()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._chunk, self._is_news = len(data), False
+        self._chunk_bytes, self._has_progressed = len(data), False
         super().data_received(data)
-        if not self._is_news and not self._is_body:
-            self._head += len(data)
-            if self._head > MOST_HEAD:
-                self._too_long()
+        if not self._has_progressed and not self._is_reading_body:
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse_head()
         if self._timer is None and self._is_idle:
-            self._wait()
+            self._start_timer()
 
     def on_headers_complete(self) -> None:
-        if self._head + self._chunk > MOST_HEAD:
+        if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > MOST_HEAD:
-                raise ValueError("the head is too long")  # which ends the parser: see send_400_response
-        self._head, self._is_body, self._is_news = 0, True, True
-        self._turn = next(_turns)
-        self._end_wait()
-        self.scope[VERDICT] = self._set_authenticated  # type: ignore[literal-required]
+            if size > MAX_HEAD_BYTES:
+                raise ValueError("the head is too long")  # stops the parser, which calls send_400_response
+        self._head_bytes, self._is_reading_body, self._has_progressed = 0, True, True
+        self._active_at = next(_sequence)
+        self._stop_timer()
+        self.scope[AUTHENTICATION_CALLBACK] = self._set_authenticated  # type: ignore[literal-required]
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._is_body, self._is_news = False, True
+        self._is_reading_body, self._has_progressed = False, True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._head + self._chunk > MOST_HEAD and not self._is_body:
-            self._too_long()
+        if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES and not self._is_reading_body:
+            self._refuse_head()
         else:
-            self._refuse(400, "this is no request of HTTP/1.1", "ParameterError")
+            self._refuse(400, "this is not an HTTP/1.1 request", "ParameterError")
 
     @property
     def _is_idle(self) -> bool:
-        """Is no request under way?"""
+        """Whether no request is being processed."""
         return self.cycle is None or self.cycle.response_complete
 
     def _set_authenticated(self, authenticated: bool) -> None:
-        """Called for each request, as soon as it is known whether it is authenticated."""
+        """Store whether the last request was authenticated."""
         self._is_authenticated = authenticated
 
     def _limited_address(self) -> str | None:
-        """By what the connections of this client are counted; None, of a trusted proxy: they are not."""
+        """Return the address by which connections are counted; None for a trusted proxy, which is not limited."""
         host = self.client[0] if self.client else None
         if host is None or (isinstance(self.app, ProxyHeadersMiddleware) and host in self.app.trusted_hosts):
             return None
         return network_of(host)
 
     def _make_room(self) -> None:
-        """Close one connection if there are too many: see the module."""
-        here = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
-        others = [one for one in here if one is not self]
+        """Close one connection if there are too many, by the rules in the docstring of the module."""
+        others = [
+            other
+            for other in self.connections
+            if isinstance(other, Connection) and other is not self and not other.transport.is_closing()
+        ]
         unauthenticated = [one for one in others if not one._is_authenticated]
         same = [one for one in unauthenticated if one._address == self._address and self._address is not None]
-        if len(same) >= MOST_UNAUTHENTICATED:
-            min(same, key=lambda one: one._made).transport.abort()
-        elif len(others) >= MOST_CONNECTIONS:
+        if len(same) >= MAX_UNAUTHENTICATED:
+            min(same, key=lambda one: one._opened_at).transport.abort()
+        elif len(others) >= MAX_CONNECTIONS:
             if unauthenticated:
-                min(unauthenticated, key=lambda one: one._made).transport.abort()
+                min(unauthenticated, key=lambda one: one._opened_at).transport.abort()
             elif idle := [one for one in others if one._is_idle]:
-                min(idle, key=lambda one: one._turn).transport.abort()
+                min(idle, key=lambda one: one._active_at).transport.abort()
             else:
-                self._refuse(503, f"all {MOST_CONNECTIONS} connections are busy; come back later")
+                self._refuse(503, f"all {MAX_CONNECTIONS} connections are busy; try again later")
 
-    def _wait(self) -> None:
+    def _start_timer(self) -> None:
         if not self.transport.is_closing():
-            self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+            self._timer = self.loop.call_later(HEAD_TIMEOUT, self._on_timeout)
 
-    def _end_wait(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _late(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
-        if self._is_idle and self._head:
-            self._refuse(408, f"no request came within {HEAD_SECONDS:g} s")
+        if self._is_idle and self._head_bytes:
+            self._refuse(408, f"no request was received within {HEAD_TIMEOUT:g} s")
         elif self._is_idle:
-            self.transport.close()  # nothing was sent, or it was answered already
+            self.transport.close()  # nothing was received, or every request was answered
 
-    def _too_long(self) -> None:
-        self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")
+    def _refuse_head(self) -> None:
+        self._refuse(431, f"the head of a request has at most {MAX_HEAD_BYTES} bytes")
 
-    def _refuse(self, status: int, words: str, type: str = "RateLimitError") -> None:
-        """Say why, and close; where a whole request came before this, after its answer."""
+    def _refuse(self, status: int, message: str, type: str = "RateLimitError") -> None:
+        """Send an error and close the connection, after the response to a complete request before it."""
         if self.transport.is_closing():
             return
-        if not self._is_idle and not self._is_body:
+        if not self._is_idle and not self._is_reading_body:
             self.flow.pause_reading()
             self.cycle.keep_alive = False
             return
         if self._is_idle or not self.cycle.response_started:
-            body = dumped({"error": words, "type": type})
+            body = dumped({"error": message, "type": type})
             head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()

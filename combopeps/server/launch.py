@@ -1,4 +1,4 @@
-"""`app` and `serve`: a server as an application for others to run, or run here until it is told to stop."""
+"""`app` and `serve`: the server of a campaign as an ASGI application, or run until a signal stops it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from combopeps.server.auth import Tokens
 
-_CURE = "serving needs FastAPI and uvicorn; install them: pip install 'combopeps[serve]'"
-_GRACE = 10  # seconds for requests that are under way when the server stops
-_IDLE = 75  # seconds for which a connection without requests is kept: longer than proxies do
+_INSTALL_HINT = "serving needs FastAPI and uvicorn; install them: pip install 'combopeps[serve]'"
+_SHUTDOWN_TIMEOUT = 10  # seconds for requests in progress when the server stops
+_KEEP_ALIVE = 75  # seconds without requests before a connection is closed: longer than those of proxies
 
 
 def app(
@@ -42,30 +42,30 @@ def app(
     rate: float = 2_000.0,
     burst: float = 10_000.0,
 ) -> FastAPI:
-    """The server of one campaign, as an ASGI application, to be run by one process.
+    """Return the server of one campaign as an ASGI application, to be run by a single process.
 
     Parameters
     ----------
     url
-        Where the campaign is: a path, or the URL of a storage.
+        Path of the campaign, or its URL in a database.
     tokens
-        Who may use it: `read_tokens` of `combopeps.server.auth`, or the path of a token file. None: every client
-        that reaches it by a name of this machine.
+        Access tokens, from `read_tokens` of `combopeps.server.auth`, or the path of a token file. None permits every
+        client that addresses the server by a loopback name.
     oracle, opened
-        The oracle, where the campaign was begun with one of your own; it must be possible to pickle it. Or a function
-        that opens the campaign, which is called here, and in the process that looks.
+        The oracle, if the campaign was created with a user-defined one; it must support pickling. Or a function that
+        opens the campaign, which is called here and in the status process.
     lease
-        Seconds after which other clients may get an open query, where a request does not state it; None: never.
+        Seconds after which other clients may get an open query, unless a request states them; None for no limit.
     pause
-        Seconds between two looks at the campaign while it changes.
+        Seconds between two evaluations of the status while the campaign changes.
     rate, burst
-        Requests of one principal: each second in the long run, and at once.
+        Limits on the requests of one principal: per second in the long run, and at once.
     """
     try:
         from combopeps.server.auth import read_tokens
         from combopeps.server.routes import build
     except ImportError as cause:
-        raise DependencyError(_CURE) from cause
+        raise DependencyError(_INSTALL_HINT) from cause
     check_lease(lease, "any client")
     if not 0 <= pause < inf:
         raise ParameterError(f"pause must be a finite number of seconds, 0 or more, got {pause!r:.40}")
@@ -88,18 +88,27 @@ def serve(
     ready: Callable[[list[str]], None] | None = None,
     **options: Any,
 ) -> None:
-    """Serve a campaign until SIGTERM or SIGINT; `ready` is told its addresses. Other options are those of `app`.
+    """Serve a campaign until SIGTERM or SIGINT.
 
-    `root_path` is the path below which a reverse proxy shows the server; the proxy takes it off. `proxies` are the
-    addresses, or networks, of those that are believed when they say who asks, and whether by https (X-Forwarded-For,
-    X-Forwarded-Proto); no other address is.
+    Parameters
+    ----------
+    url, tokens
+        As in `app`, which takes the other `options`, too.
+    host, port
+        Address to listen on; port 0 chooses a free one.
+    root_path
+        Path prefix that a reverse proxy removes.
+    proxies
+        Addresses or networks of trusted reverse proxies, whose X-Forwarded-For and X-Forwarded-Proto headers are used.
+    ready
+        Called with the addresses of the server once it listens.
     """
     try:
         import uvicorn
 
         from combopeps.server.connections import Connection
     except ImportError as cause:
-        raise DependencyError(_CURE) from cause
+        raise DependencyError(_INSTALL_HINT) from cause
     check_host(host, has_tokens=tokens is not None)
     if not 0 <= port < 65_536:
         raise ParameterError(f"port must be a number below 65536, or 0 for a free one, got {port!r:.40}")
@@ -108,39 +117,40 @@ def serve(
     application = app(url, tokens=tokens, **options)
     config = uvicorn.Config(
         application, http=Connection, access_log=False, log_level="error", server_header=False, date_header=False,
-        ws="none", timeout_graceful_shutdown=_GRACE, timeout_keep_alive=_IDLE, root_path=root_path.rstrip("/"),
-        proxy_headers=bool(proxies), forwarded_allow_ips=[_network(proxy) for proxy in proxies],
+        ws="none", timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT, timeout_keep_alive=_KEEP_ALIVE,
+        root_path=root_path.rstrip("/"), proxy_headers=bool(proxies),
+        forwarded_allow_ips=[_network(proxy) for proxy in proxies],
     )  # fmt: skip
 
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """A signal ends the server, and not the process: it has done what it was told to."""
+            """Stop the server on a signal, and let the process continue: uvicorn would raise the signal again."""
             if current_thread() is not main_thread():
                 yield
                 return
-            before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+            previous = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
             try:
                 yield
             finally:
-                for sig, handler in before.items():
+                for sig, handler in previous.items():
                     signal.signal(sig, handler)
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            application.state.worker.hurry()
+            application.state.worker.cancel_waiting()
             super().handle_exit(sig, frame)
 
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started and ready is not None:
-                ready(addresses(host, plug.getsockname()[1]))
+                ready(addresses(host, listener.getsockname()[1]))
 
     gc.collect()
-    gc.freeze()  # what was loaded is no garbage: do not search it again while requests wait
-    sys.setswitchinterval(0.0005)  # the writer and the loop take turns: a result is not to wait for the usual 5 ms
-    with _listening(host, port) as plug, warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of measurements: the status says them
-        Server(config).run([plug])
+    gc.freeze()  # exclude loaded modules from garbage collection, which delays requests
+    sys.setswitchinterval(0.0005)  # event loop and writer thread alternate: the default of 5 ms delays results
+    with _listening(host, port) as listener, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about measurements, which the status contains
+        Server(config).run([listener])
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -149,11 +159,11 @@ def _listening(host: str, port: int) -> socket.socket:
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
         )
     except OSError as cause:
-        raise ParameterError(f"{host}:{port} cannot be listened on: {cause}; give another --port or --host") from None
+        raise ParameterError(f"cannot listen on {host}:{port}: {cause}; give another --port or --host") from None
 
 
 def addresses(host: str, port: int) -> list[str]:
-    """Where the server is found; one that listens on all addresses of a machine: by its name, and from itself."""
+    """Return the URLs of a server; if it listens on all interfaces, by the host name and the loopback address."""
     names = {"0.0.0.0": [socket.gethostname(), "127.0.0.1"], "::": [socket.gethostname(), "[::1]"]}
     return [f"http://{name}:{port}" for name in names.get(host, [f"[{host}]" if ":" in host else host])]
 
@@ -162,20 +172,21 @@ def _network(proxy: str) -> str:
     try:
         return str(ipaddress.ip_network(proxy, strict=False))
     except ValueError:
-        raise ParameterError(
-            f"a proxy is named by its IP address, or a network such as 10.0.0.0/8, got {proxy!r:.80}"
-        ) from None
+        raise ParameterError(f"a proxy is an IP address, or a network such as 10.0.0.0/8, got {proxy!r:.80}") from None
 
 
 def check_host(host: str, *, has_tokens: bool) -> None:
-    """Refuse hosts that other machines reach, unless there are tokens: without them, every client is the owner."""
+    """Raise `ParameterError` for a host that other machines can reach, unless there are tokens.
+
+    Without tokens, every client is the owner.
+    """
     if has_tokens or host == "localhost":
         return
     try:
-        local = ipaddress.ip_address(host).is_loopback
+        is_local = ipaddress.ip_address(host).is_loopback
     except ValueError:
-        local = False
-    if not local:
+        is_local = False
+    if not is_local:
         raise ParameterError(
             f"without a token file, a server listens on this machine only, not on {host!r:.80}: give --token-file FILE "
             "with lines `owner TOKEN` and `measurer TOKEN [name]`, or --host 127.0.0.1"

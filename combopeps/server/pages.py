@@ -1,4 +1,4 @@
-"""Routes for browsers: the live page, its login, and the description of the HTTP API."""
+"""Routes for browsers: live page, login, and documentation of the HTTP API (OpenAPI)."""
 
 from __future__ import annotations
 
@@ -14,76 +14,78 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from combopeps.server import schemas
-from combopeps.server.auth import DATA, SESSION_SECONDS, Gate, RefusedError, read_body
+from combopeps.server.auth import RESPONSE_HEADERS, SESSION_SECONDS, Authenticator, RequestError, read_body
 from combopeps.server.schemas import dumped
 from combopeps.server.status_worker import StatusWorker
 
-REFUSALS = {
+ERRORS = {
     401: "The token is wrong or missing.",
-    403: "The principal of this token may not do that, or the request comes from elsewhere.",
-    409: "Another campaign is served here than the one that the request is for.",
-    429: "Too much at once, or too often.",
-    503: "The storage cannot be reached, or is in use by others; come back later.",
+    403: "The role of this token does not permit the request, or it comes from a page of another origin.",
+    409: "The request is for another campaign than the one that is served.",
+    429: "Too many requests, or too many open queries.",
+    503: "The store cannot be reached, or is in use by others; try again later.",
 }
-_BODY_REFUSALS = {
-    404: "There never was such a query, or there is no such label.",
-    408: "The body did not come.",
-    409: "The query has another result already, or is not open; or another campaign is served here.",
+_BODY_ERRORS = {
+    404: "There is no such query or label.",
+    408: "The body was not received in time.",
+    409: "The query has another result, or is not open; or another campaign is served.",
     413: "The body is too long.",
-    415: "The body is no JSON.",
-    422: "The body says something that makes no sense.",
+    415: "The body is not JSON.",
+    422: "The body, or a value in it, is invalid.",
 }
 _CONTENT_POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; img-src data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_BODIES: tuple[type[schemas.Body], ...] = (
+_BODY_SCHEMAS: tuple[type[schemas.Body], ...] = (
     schemas.Ask, schemas.Tell, schemas.Observe, schemas.Abandon, schemas.Correct, schemas.Retract, schemas.Login,
 )  # fmt: skip
-_REFERENCE = "#/components/schemas/{model}"
+_SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 
-def failures(described: Mapping[int, str] = REFUSALS) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route, as FastAPI describes them."""
-    return {status: {"model": schemas.Failure, "description": text} for status, text in described.items()}
+def error_responses(descriptions: Mapping[int, str] = ERRORS) -> dict[int | str, dict[str, Any]]:
+    """Return the error responses of a route, as FastAPI documents them."""
+    return {status: {"model": schemas.Failure, "description": text} for status, text in descriptions.items()}
 
 
-def takes(schema: type[BaseModel]) -> dict[str, Any]:
-    """Options of a route that reads its own body, which FastAPI does before it knows the sender."""
-    content = {"application/json": {"schema": {"$ref": _REFERENCE.format(model=schema.__name__)}}}
+def body_options(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the options of a route that reads its body itself: FastAPI would do so before authentication."""
+    content = {"application/json": {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=schema.__name__)}}}
     body = {"requestBody": {"required": True, "content": content}}
-    return {"methods": ["POST"], "openapi_extra": body, "responses": failures(_BODY_REFUSALS)}
+    return {"methods": ["POST"], "openapi_extra": body, "responses": error_responses(_BODY_ERRORS)}
 
 
-def gives(kind: str) -> dict[int | str, dict[str, Any]]:
-    """The response of a route that is not JSON."""
+def content_response(kind: str) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of a response with a content type other than JSON."""
     return {200: {"content": {kind: {"schema": {"type": "string"}}}}}
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description, made once."""
+def openapi_document(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, which is created once."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-        _, made = models_json_schema([(body, "validation") for body in _BODIES], ref_template=_REFERENCE)
+        _, definitions = models_json_schema(
+            [(body, "validation") for body in _BODY_SCHEMAS], ref_template=_SCHEMA_REFERENCE
+        )
         parts = document["components"]
-        parts["schemas"].update(made["$defs"])
+        parts["schemas"].update(definitions["$defs"])
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
         app.openapi_schema = document
     return app.openapi_schema
 
 
-def add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
-    """Add the page and the part of it that changes, the login, and the description of the API."""
+def add_pages(app: FastAPI, worker: StatusWorker, authenticator: Authenticator) -> None:
+    """Add the live page, the fragment of it that changes, the login, and the documentation of the API."""
 
-    async def known(request: Request) -> None:
-        gate.principal(request)
+    async def authenticate(request: Request) -> None:
+        authenticator.principal(request)
 
-    @app.get("/", summary="The live page", response_class=Response, responses=gives("text/html"))
+    @app.get("/", summary="The live page", response_class=Response, responses=content_response("text/html"))
     async def page(request: Request) -> Response:
         try:
-            gate.principal(request)
-        except RefusedError as error:
+            authenticator.principal(request)
+        except RequestError as error:
             if error.status != 401:
                 raise
             return _html("login.html", {}, status=401)
@@ -93,40 +95,42 @@ def add_pages(app: FastAPI, worker: StatusWorker, gate: Gate) -> None:
 
     @app.get(
         "/fragment", summary="The part of the page that changes", response_class=Response,
-        responses=gives("text/html"), dependencies=[Depends(known)],
+        responses=content_response("text/html"), dependencies=[Depends(authenticate)],
     )  # fmt: skip
     async def fragment(request: Request) -> Response:
-        """With the ETag of the last one as If-None-Match, the response is 304 while nothing has changed."""
+        """With the ETag of the last fragment as If-None-Match, the response is 304 while nothing has changed."""
         report = await worker.report("page")
         tag = f'"{report.tag}"'
-        seen = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
-        headers = DATA | {"etag": tag}
-        if tag in seen:
+        known_tags = [value.strip().removeprefix("W/") for value in request.headers.get("if-none-match", "").split(",")]
+        headers = RESPONSE_HEADERS | {"etag": tag}
+        if tag in known_tags:
             return Response(status_code=304, headers=headers)
         return Response(report.content[1], headers=headers, media_type="text/html")
 
     async def login(request: Request) -> Response:
         body = await read_body(request, schemas.Login, login=True)
-        principal = gate.principal_of(request, body.token)
-        response = Response(dumped({"role": principal.role}), headers=DATA, media_type="application/json")
-        if gate.has_tokens:
+        principal = authenticator.principal_of(request, body.token)
+        response = Response(dumped({"role": principal.role}), headers=RESPONSE_HEADERS, media_type="application/json")
+        if authenticator.has_tokens:
             path, secure = (request.scope.get("root_path") or "") + "/", request.scope.get("scheme") == "https"
             response.set_cookie(
-                gate.cookie(request), gate.open_session(principal), path=path, secure=secure, httponly=True,
-                samesite="strict", max_age=SESSION_SECONDS,
+                authenticator.cookie_name(request), authenticator.open_session(principal), path=path, secure=secure,
+                httponly=True, samesite="strict", max_age=SESSION_SECONDS,
             )  # fmt: skip
         return response
 
     summary = "Exchange a token for the cookie of a browser"
-    app.add_api_route("/login", login, summary=summary, response_model=dict[str, str], **takes(schemas.Login))
+    app.add_api_route("/login", login, summary=summary, response_model=dict[str, str], **body_options(schemas.Login))
 
-    @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(known)])
+    @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(authenticate)])
     async def openapi() -> Response:
-        return Response(dumped(describe(app)), headers=DATA, media_type="application/json")
+        return Response(dumped(openapi_document(app)), headers=RESPONSE_HEADERS, media_type="application/json")
 
-    @app.get("/docs", include_in_schema=False, dependencies=[Depends(known)])
+    @app.get("/docs", include_in_schema=False, dependencies=[Depends(authenticate)])
     async def docs() -> Response:
-        return _html("docs.html", {"document": describe(app), "refusals": sorted((REFUSALS | _BODY_REFUSALS).items())})
+        return _html(
+            "docs.html", {"document": openapi_document(app), "errors": sorted((ERRORS | _BODY_ERRORS).items())}
+        )
 
 
 def _nonce() -> str:
@@ -139,7 +143,7 @@ def _html(template: str, values: Mapping[str, Any], status: int = 200) -> Respon
 
 
 def _page(document: bytes, nonce: str, status: int = 200) -> Response:
-    headers = DATA | {"content-security-policy": _CONTENT_POLICY.format(nonce), "x-frame-options": "DENY"}
+    headers = RESPONSE_HEADERS | {"content-security-policy": _CONTENT_POLICY.format(nonce), "x-frame-options": "DENY"}
     return Response(document, status, headers, "text/html")
 
 

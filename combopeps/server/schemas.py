@@ -1,7 +1,7 @@
-"""Requests and responses as JSON: their schemas, which server and client validate with, and the server's side of them.
+"""JSON schemas of requests and responses, with which server and client validate, and the encoding of responses.
 
-Answers travel as vectors and arms as numbers, so that a client decodes them with the problem's own labels, tuples and
-numbers included; labels beside them are for readers.
+Answers are sent as vectors and arms as numbers, so that a client decodes them with the labels of the problem in their
+original types, including tuples and numbers; the labels beside them are for display.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from combopeps.campaign.records import plain_label
+from combopeps.campaign.records import json_label
 from combopeps.policies.base import Policy
 from combopeps.session.events import MAX_LEASE, MAX_NAME, Lease
 from combopeps.session.queries import Query as SessionQuery
@@ -22,27 +22,27 @@ from combopeps.session.result import Status as SessionStatus
 from combopeps.session.session import Measurement, Session
 from combopeps.utils.formatting import to_json_data
 
-MARK = "combopeps-campaign"  # the header that says for which campaign a request, or a response, is
-MAX_QUERIES = 100  # of one ask
+CAMPAIGN_HEADER = "combopeps-campaign"  # the HTTP header with the hash of the campaign of a request or response
+MAX_QUERIES = 100  # in one request to /ask
 MAX_ROWS = 10_000  # results, rows or parts in one request
-MAX_LABEL = 1_000  # characters, or parts
+MAX_LABEL_LENGTH = 1_000  # characters or parts
 _MAX_LABEL_DEPTH = 4
-_MAX_INTEGER = 2**53 - 1  # what every JSON reader understands
+_MAX_INTEGER = 2**53 - 1  # exact in every JSON parser
 
 
-def _checked_label(label: Any, depth: int = 0) -> Any:
-    """A label as JSON has it, of a sensible size."""
+def _validate_label(label: Any, depth: int = 0) -> Any:
+    """Validate the type and size of a label."""
     if isinstance(label, list):
-        if depth == _MAX_LABEL_DEPTH or len(label) > MAX_LABEL:
-            raise ValueError("a label has too many parts, one in the other, or beside each other")
+        if depth == _MAX_LABEL_DEPTH or len(label) > MAX_LABEL_LENGTH:
+            raise ValueError("a label has too many parts, or they are nested too deeply")
         for part in label:
-            _checked_label(part, depth + 1)
+            _validate_label(part, depth + 1)
     elif isinstance(label, dict):
-        raise ValueError("a label is a text, a number, or a list of these, no object")
+        raise ValueError("a label is a text, a number, or a list of these, not an object")
     elif isinstance(label, float) and not isfinite(label):
-        raise ValueError("a label that is a number is a finite one")
-    elif len(str(label)) > MAX_LABEL:
-        raise ValueError(f"a label has at most {MAX_LABEL} characters")
+        raise ValueError("a label that is a number must be finite")
+    elif len(str(label)) > MAX_LABEL_LENGTH:
+        raise ValueError(f"a label has at most {MAX_LABEL_LENGTH} characters")
     return label
 
 
@@ -51,27 +51,27 @@ Count = Annotated[int, Field(ge=0, le=_MAX_INTEGER)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Id = Annotated[Count, Field(description="number of the query")]
-Event = Annotated[Count, Field(ge=1, description="number of the event that recorded the result")]
-Sem = Annotated[Number | None, Field(description="standard error of this very measurement, in place of the noise")]
+EventNumber = Annotated[Count, Field(ge=1, description="number of the event that recorded the result")]
+Sem = Annotated[Number | None, Field(description="standard error of this measurement, instead of the noise level")]
 Part = Number | None | Annotated[list[Number], Field(min_length=2, max_length=2, description="value and sem")]
 Values = (
     Annotated[list[Part], Field(max_length=MAX_ROWS)]
-    | Annotated[dict[Annotated[str, Field(max_length=MAX_LABEL)], Part], Field(max_length=MAX_ROWS)]
+    | Annotated[dict[Annotated[str, Field(max_length=MAX_LABEL_LENGTH)], Part], Field(max_length=MAX_ROWS)]
     | None
 )
-Means = Annotated[Count, Field(ge=1, description="how many measurements the value is the mean of")]
+MeanCount = Annotated[Count, Field(ge=1, description="number of measurements of which the value is the mean")]
 Confirm = Annotated[bool, Field(description="accept a value that is implausible given the results so far")]
 Label = Annotated[
     Any,
-    AfterValidator(_checked_label),
-    Field(description="what was measured, as /ask and /problem name it; an edge is a list"),
+    AfterValidator(_validate_label),
+    Field(description="label of the arm, as in /ask and /problem; an edge is a list"),
 ]
 Seconds = Annotated[
     Number | None, Field(gt=0, le=MAX_LEASE, description="seconds after which other clients may get the query")
 ]
-_LIST = Field(strict=False)  # a list of JSON stands for a tuple; types inside it are strict all the same
-Vector = list[Annotated[tuple[Count, Number], _LIST]]  # the entries of an answer that are not 0
-Interval = Annotated[tuple[Number, Number], _LIST]
+_JSON_TUPLE = Field(strict=False)  # accepts a JSON list as a tuple; its entries are validated strictly
+Vector = list[Annotated[tuple[Count, Number], _JSON_TUPLE]]  # component and value of the nonzero entries
+Interval = Annotated[tuple[Number, Number], _JSON_TUPLE]
 
 
 class Body(BaseModel):
@@ -81,7 +81,7 @@ class Body(BaseModel):
 
 
 class Ask(Body):
-    """What to measure next. The same client asking again gets its open queries back."""
+    """Request for the next queries; a client gets its open queries first."""
 
     client: Name | None = None
     n: Annotated[int, Field(ge=1, le=MAX_QUERIES)] = 1
@@ -89,7 +89,7 @@ class Ask(Body):
 
 
 class Reading(Body):
-    """A value, or of an action one of each part, in their order or by label; null: not read."""
+    """A value; for an action, one of each part, in their order or by label, with null for a part without a value."""
 
     value: Number | None = None
     sem: Sem = None
@@ -97,13 +97,13 @@ class Reading(Body):
 
 
 class Result(Reading):
-    """The result of a query: a value, or of an action one of each part, in their order or by label; null: not read."""
+    """The result of a query: a value; for an action, one of each part, with null for a part without a value."""
 
     id: Id
 
 
 class Tell(Reading):
-    """The result of one query, or `results` of many, all of which are recorded or none. A repetition is harmless."""
+    """The result of one query, or `results` of several: all of them are recorded, or none. Idempotent."""
 
     id: Id | None = None
     results: Annotated[list[Result], Field(max_length=MAX_ROWS)] | None = None
@@ -111,48 +111,48 @@ class Tell(Reading):
 
 
 class Row(Body):
-    """A measurement that no query asked for."""
+    """A measurement without a query."""
 
     label: Label
     value: Number
     sem: Sem = None
-    count: Means = 1
+    count: MeanCount = 1
 
 
 class Observe(Body):
-    """A measurement that no query asked for, or `rows` of them; with the same key, a repetition is harmless."""
+    """A measurement without a query, or `rows` of several. Idempotent with a key."""
 
     label: Label = None
     value: Number | None = None
     sem: Sem = None
-    count: Means = 1
+    count: MeanCount = 1
     rows: Annotated[list[Row], Field(max_length=MAX_ROWS)] | None = None
     key: Name | None = None
     confirm: Confirm = False
 
 
 class Correct(Reading):
-    """The right result in place of a recorded one, by the number of its event; for the owner."""
+    """A new result instead of a recorded one, by the number of its event; only for the owner."""
 
-    event: Event
+    event: EventNumber
     confirm: Confirm = False
 
 
 class Retract(Body):
-    """Withdraw a recorded result, by the number of its event; for the owner."""
+    """Withdraw a recorded result, by the number of its event; only for the owner."""
 
-    event: Event
+    event: EventNumber
 
 
 class Abandon(Body):
-    """A query that will never be answered; who has it, where the token does not say."""
+    """Close a query that will never be answered; `client` is that of its lease, unless the token has a name."""
 
     id: Id
     client: Name | None = None
 
 
 class Login(Body):
-    """For the page: the token comes back as a cookie."""
+    """Login of a browser: exchange a token for a session cookie."""
 
     token: Annotated[str, Field(max_length=512)]
 
@@ -164,12 +164,13 @@ class Answer(BaseModel):
 
     @classmethod
     def read(cls, content: bytes) -> Self:
-        """Parse a response. The parser of pydantic would refuse texts that are no Unicode, which labels may hold."""
+        """Parse and validate a response."""
+        # Not model_validate_json, which refuses lone surrogates; labels may contain them.
         return cls.model_validate(json.loads(content))
 
 
 class Query(Answer):
-    """What to measure: an arm, or an action with its components."""
+    """A query: an arm, or an action with its components."""
 
     id: Count
     label: Any
@@ -181,25 +182,25 @@ class Query(Answer):
 
 
 class Queries(Answer):
-    """Queries, the oldest first."""
+    """Queries, oldest first."""
 
     queries: list[Query]
 
 
 class Counted(Answer):
-    """How much was measured."""
+    """The number of measurements."""
 
     samples: Count
 
 
 class Open(Counted, Queries):
-    """Open queries, and how much was measured."""
+    """Open queries, and the numbers of measurements and actions."""
 
     actions: Count | None
 
 
 class Recorded(Counted):
-    """It is on the disk. Measurements so far, and open queries; of a table, what became of its rows."""
+    """Acknowledgement of a durable change: numbers of measurements and open queries, and a summary of a table."""
 
     open: Count
     rows: Count | None = None
@@ -225,7 +226,7 @@ class NoiseEstimate(Answer):
 
 
 class Status(Answer):
-    """The state of the campaign; answers as vectors beside their names: [component, entry] pairs."""
+    """The state of the campaign, with answers as labels and as vectors of [component, entry] pairs."""
 
     answer: Any
     z: Vector
@@ -244,7 +245,7 @@ class Status(Answer):
     actions: Count | None
     cost: Number
     open: list[Query]
-    pulls: list[Annotated[tuple[Any, Count], _LIST]]
+    pulls: list[Annotated[tuple[Any, Count], _JSON_TUPLE]]
     corrections: Count
     warning: str
     noise_estimate: NoiseEstimate | None
@@ -264,16 +265,17 @@ class Header(Answer):
 
 
 class Me(Answer):
-    """What the principal of a token may do, and the name in which it asks, if it has one."""
+    """Role and client name of the token."""
 
     role: str
     client: Name | None
 
 
 class Sums(Answer):
-    """Of every arm that was measured: how often, what that is worth, and the sum of results, each times its worth.
+    """Sufficient statistics: for every measured arm, number of measurements, sum of weights, weighted sum of results.
 
-    Both in units of the noise. Where the size of the noise is unknown: what it is taken for, and by how many results.
+    Weights and results are in units of the noise level; `sigma` is the estimate of its unknown scale, with `dof`
+    degrees of freedom.
     """
 
     arms: list[Count]
@@ -287,23 +289,23 @@ class Sums(Answer):
 class Measurements(Answer):
     """Recorded results: event, query, label, value, sem, count, and whether it was retracted."""
 
-    measurements: list[Annotated[tuple[Count, Count | None, Any, Number, Number | None, Count, bool], _LIST]]
+    measurements: list[Annotated[tuple[Count, Count | None, Any, Number, Number | None, Count, bool], _JSON_TUPLE]]
 
 
 class Failure(Answer):
-    """What is wrong, and what to do about it; the type is a class of `combopeps.errors`."""
+    """An error message; the type is the name of a class in `combopeps.errors`."""
 
     error: str
     type: str = ""
 
 
 def dumped(document: Any) -> bytes:
-    """Serialise JSON as the server sends it."""
+    """Return compact JSON."""
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
 
 
 def query_json(query: SessionQuery, lease: Lease | None = None) -> Json:
-    """Return a query as `Query` describes it."""
+    """Return a query in the form of `Query`."""
     return {
         "id": query.id, "label": to_json_data(query.label), "components": to_json_data(query.components),
         "measured": list(measured_numbers(query)), "is_action": query.action is not None,
@@ -312,32 +314,33 @@ def query_json(query: SessionQuery, lease: Lease | None = None) -> Json:
 
 
 def status_json(session: Session, status: SessionStatus) -> Json:
-    """Return a status as `Status` describes it."""
+    """Return a status in the form of `Status`."""
     runner_up = None if status.runner_up is None else session.problem.oracle.encode(status.runner_up)
-    same = [name for name in Status.model_fields if hasattr(status, name) and name not in ("z", "pulls")]
-    return {name: to_json_data(getattr(status, name)) for name in same} | {
+    unchanged = [name for name in Status.model_fields if hasattr(status, name) and name not in ("z", "pulls")]
+    return {name: to_json_data(getattr(status, name)) for name in unchanged} | {
         "z": _entries(status.z),
         "runner_up_z": None if runner_up is None else _entries(runner_up),
-        "top_answers_z": [_entries(one.z) for one in status.top_answers],
+        "top_answers_z": [_entries(answer.z) for answer in status.top_answers],
         "open": [query_json(query, status.leases.get(query.id)) for query in status.open_queries],
         "pulls": [[to_json_data(label), int(count)] for label, count in status.pulls.items() if count],
     }
 
 
 def measurement_json(measurement: Measurement) -> list[Any]:
-    """Return a recorded result as `Measurements` describes it."""
-    label = plain_label(measurement.label)
-    given = [measurement.y, measurement.sem, measurement.count, measurement.retracted]
-    return [measurement.event, measurement.query, label, *given]
+    """Return a recorded result in the form of a row of `Measurements`."""
+    label = json_label(measurement.label)
+    values = [measurement.y, measurement.sem, measurement.count, measurement.retracted]
+    return [measurement.event, measurement.query, label, *values]
 
 
 def sums_json(policy: Policy) -> Json:
-    """Return the sufficient statistics of a policy as `Sums` describes them."""
+    """Return the sufficient statistics of a policy in the form of `Sums`."""
     arms, posterior = np.flatnonzero(policy.pulls[0]), policy.posterior
     sums = {name: getattr(policy, name)[0, arms].tolist() for name in ("pulls", "weights", "totals")}
     return {"arms": arms.tolist(), **sums, "sigma": posterior.sigma.item(0), "dof": to_json_data(posterior.dof.item(0))}
 
 
 def _entries(z: Any) -> list[list[Any]]:
+    """Return the nonzero entries of a vector in the form of `Vector`."""
     vector = np.asarray(z)
     return [[int(i), float(vector[i])] for i in np.flatnonzero(vector)]

@@ -1,9 +1,12 @@
-"""`StatusWorker`: statuses and pages of the campaign, computed in a process beside the server.
+"""`StatusWorker`: reports (status, page, tables), computed in a separate process.
 
-The process reads the store for itself: however long a report takes, results are recorded meanwhile. A report that took
-s seconds costs max(pause, 5 s) of an allowance that grows by one second each second: reports take at most a fifth of
-the time in the long run, some may follow each other quickly, and one at a time is computed. The first one of a process,
-which loads and compiles, counts as a quick one.
+The process reads the store itself, so that results are recorded while a report is computed. Reports are computed one at
+a time, and limited by a token bucket that grows by one second each second: a report that took s seconds costs
+
+    max(pause, 5 s)
+
+so that reports use at most a fifth of the time in the long run. The first report of a process, which loads and compiles
+code, costs `pause`.
 """
 
 from __future__ import annotations
@@ -34,14 +37,14 @@ from combopeps.server.schemas import dumped, measurement_json, status_json
 if TYPE_CHECKING:
     from combopeps.server.routes import Writer
 
-_SHARE = 5  # reports may take one part in so many of the time
+_COST_FACTOR = 5  # reports use at most 1/5 of the time
 _BURST = 5  # reports that may follow each other without a pause
-_UNCHANGED = 0.1  # seconds for which no other process is expected to have written
+_MAX_AGE = 0.1  # seconds for which a report is used without checking for events of other processes
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report: `tag` identifies the events that it includes, `content` is what a request gets."""
+    """A report: `tag` identifies the events that it includes, `content` is the body of the response."""
 
     tag: str
     content: Any
@@ -49,61 +52,62 @@ class Report:
 
 
 class StatusWorker:
-    """Asks the other process, which is started at the first request and replaced when it dies."""
+    """Client of the status process, which is started at the first request and replaced when it dies."""
 
     def __init__(self, opened: Callable[[], Campaign], writer: Writer, pause: float = 0.5) -> None:
         self._opened, self._writer, self._pause = opened, writer, pause
-        self._thread = ThreadPoolExecutor(1, "combopeps-status")  # waits for the pipe
+        self._thread = ThreadPoolExecutor(1, "combopeps-status")  # which waits for the pipe
         self._process: Any = None
         self._cache: dict[str, _Cached] = {}
-        self._turn = asyncio.Lock()
-        self._allowance, self._since = _BURST * pause, time.monotonic()
-        self._stopping, self._ending = asyncio.Event(), Lock()
+        self._lock = asyncio.Lock()  # one report at a time
+        self._budget, self._budget_at = _BURST * pause, time.monotonic()
+        self._stopping, self._process_lock = asyncio.Event(), Lock()
 
     async def report(self, name: str, *, wait: bool = True) -> Report:
-        """Return a report of all that was recorded before this call, or, without waiting, the last one."""
+        """Return a report that includes all events before this call, or, without `wait`, the last one."""
         cached = self._cache.setdefault(name, _Cached())
         if not wait and cached.report is not None:
             return cached.report
-        wanted = self._writer.version
-        while cached.is_older(wanted):
-            async with self._turn:
-                if cached.is_older(wanted):
+        version = self._writer.version
+        while cached.is_older(version):
+            async with self._lock:
+                if cached.is_older(version):
                     await self._refresh(name, cached)
         assert cached.report is not None
         return cached.report
 
     async def once(self, name: str) -> Report:
         """Return a report that is not cached."""
-        async with self._turn:
+        async with self._lock:
             report: Report = await self._ask(name)
             return report
 
     async def stop(self) -> None:
-        """Answer requests that wait, and end the other process."""
-        self.hurry()
-        await asyncio.get_running_loop().run_in_executor(None, self._end)
+        """Cancel waiting requests, and end the status process."""
+        self.cancel_waiting()
+        await asyncio.get_running_loop().run_in_executor(None, self._end_process)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def hurry(self) -> None:
-        """The server is about to stop: no request waits for a report any more."""
+    def cancel_waiting(self) -> None:
+        """Raise an error in requests that wait for a report, now and later, as the server is stopping."""
         self._stopping.set()
 
     async def _refresh(self, name: str, cached: _Cached) -> None:
         version = self._writer.version
         if cached.report is None or await self._ask("tag") != cached.report.tag:
-            while (missing := -self._left()) >= 0:
+            while (missing := -self._refill()) >= 0:
                 await self._unless_stopping(asyncio.sleep(missing + 0.001))
             version, is_first = self._writer.version, self._process is None
             cached.report = await self._ask(name)
-            self._allowance -= max(self._pause, 0.0 if is_first else _SHARE * cached.report.seconds)
+            self._budget -= max(self._pause, 0.0 if is_first else _COST_FACTOR * cached.report.seconds)
         cached.version, cached.checked = version, time.monotonic()
 
-    def _left(self) -> float:
+    def _refill(self) -> float:
+        """Return the budget for reports, in seconds."""
         now = time.monotonic()
-        self._allowance = min(_BURST * self._pause, self._allowance + now - self._since)
-        self._since = now
-        return self._allowance if self._pause > 0 else 1.0
+        self._budget = min(_BURST * self._pause, self._budget + now - self._budget_at)
+        self._budget_at = now
+        return self._budget if self._pause > 0 else 1.0
 
     async def _ask(self, name: str) -> Any:
         loop = asyncio.get_running_loop()
@@ -121,25 +125,26 @@ class StatusWorker:
             stopping.cancel()
 
     def _exchange(self, request: str) -> Any:
-        """In the thread that waits; a process that has died is replaced, once."""
-        for last in (False, True):
+        """Send a request and return the response, in the thread; a process that has died is replaced once."""
+        for is_last in (False, True):
             try:
                 if self._process is None:
-                    self._begin()
+                    self._start_process()
                 return self._send(request)
-            except ComboPepsError:  # of a report
+            except ComboPepsError:  # raised by the computation of the report
                 raise
             except (EOFError, OSError, pickle.UnpicklingError) as cause:
-                self._end()
-                if last or self._stopping.is_set():
+                self._end_process()
+                if is_last or self._stopping.is_set():
                     raise ServerError(f"the status process has died: {cause}") from None
-            except Exception as cause:  # a request or a response cannot be pickled, or read
-                self._end()
-                raise ServerError(f"the status process cannot be asked: {type(cause).__name__}: {cause}") from None
+            except Exception as cause:  # a request or a response cannot be pickled or unpickled
+                self._end_process()
+                raise ServerError(f"a request to the status process failed: {type(cause).__name__}: {cause}") from None
         raise AssertionError
 
-    def _begin(self) -> None:
-        """Start a process; not one of `multiprocessing`, which would run the caller's script again."""
+    def _start_process(self) -> None:
+        """Start the status process."""
+        # Not with `multiprocessing`, which imports the script of the caller again.
         program = [sys.executable, "-P", "-c", "from combopeps.server.status_worker import main; main()"]
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process = subprocess.Popen(
@@ -149,25 +154,25 @@ class StatusWorker:
             if self._send(self._opened) != self._writer.campaign.header:
                 raise ServerError("another campaign took the place of the one that is served")
         except ComboPepsError:
-            self._end()
+            self._end_process()
             raise
 
     def _send(self, request: Any) -> Any:
         process = self._process
         if process is None:
-            raise EOFError("it was ended")
+            raise EOFError("it was stopped")
         pickle.dump(request, process.stdin)
         process.stdin.flush()
-        good, answer = pickle.load(process.stdout)
-        if not good:
-            raise answer
-        return answer
+        succeeded, response = pickle.load(process.stdout)
+        if not succeeded:
+            raise response
+        return response
 
-    def _end(self) -> None:
-        with self._ending:
+    def _end_process(self) -> None:
+        with self._process_lock:
             process, self._process = self._process, None
         if process is not None:
-            process.kill()  # it only reads
+            process.kill()  # safe, as it only reads
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
@@ -175,22 +180,26 @@ class StatusWorker:
 
 
 class _Cached:
-    """The last report of a kind, the version of the writer that it includes, and when that was checked."""
+    """The last report of a kind, the version of the writer that it includes, and the time of the last check."""
 
     report: Report | None = None
     version = -1
     checked = 0.0
 
     def is_older(self, version: int) -> bool:
-        return self.report is None or self.version < version or time.monotonic() - self.checked > _UNCHANGED
+        """Return whether events after the version, or of other processes, may be missing."""
+        return self.report is None or self.version < version or time.monotonic() - self.checked > _MAX_AGE
 
 
 def main() -> None:
-    """In the other process: open the campaign, then answer names of reports by (True, report) or (False, error)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an oracle prints must not mix with answers
-    warnings.simplefilter("ignore", UserWarning)  # of measurements: the status has them
+    """Run the status process: open the campaign, then respond to names of reports.
+
+    Requests and responses are pickled; a response is (True, report) or (False, error).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; the server ends this process
+    requests, responses = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # the output of an oracle must not mix with responses
+    warnings.simplefilter("ignore", UserWarning)  # about measurements, which the status contains
     reports: _Reports | None = None
     printed = set[tuple[str, type]]()
     while True:
@@ -198,34 +207,36 @@ def main() -> None:
             request = pickle.load(requests)
         except EOFError:
             return
-        answer: tuple[bool, Any]
+        response: tuple[bool, Any]
         try:
             if reports is None:
                 reports = _Reports(request())
-                answer = True, reports.campaign.header
+                response = True, reports.campaign.header
             else:
-                begun = time.perf_counter()
-                made = getattr(reports, request)()
-                answer = True, replace(made, seconds=time.perf_counter() - begun) if isinstance(made, Report) else made
+                start = time.perf_counter()
+                report = getattr(reports, request)()
+                if isinstance(report, Report):
+                    report = replace(report, seconds=time.perf_counter() - start)
+                response = True, report
         except ComboPepsError as error:
-            answer = False, error
+            response = False, error
         except Exception as error:
             what = "campaign" if reports is None else request
-            if (what, type(error)) not in printed:  # once is enough: a page asks every few seconds
+            if (what, type(error)) not in printed:  # once, as pages repeat their request every few seconds
                 printed.add((what, type(error)))
                 traceback.print_exc()
             verb = {"campaign": "opened", "page": "drawn"}.get(what, "shown")
             cause = f"{type(error).__name__}: {error!s:.200}" if str(error) else type(error).__name__
-            answer = False, ServerError(f"the {what} cannot be {verb}: {cause}")
+            response = False, ServerError(f"the {what} cannot be {verb}: {cause}")
         try:
-            answers.write(pickle.dumps(answer))
-            answers.flush()
+            responses.write(pickle.dumps(response))
+            responses.flush()
         except BrokenPipeError:
             return
 
 
 class _Reports:
-    """One method for each kind of report."""
+    """Reports of a campaign, one method for each kind."""
 
     def __init__(self, campaign: Campaign) -> None:
         from combopeps.viz.error_curve import ErrorCurve
@@ -234,16 +245,17 @@ class _Reports:
         campaign.pin()
 
     def tag(self) -> str:
-        """Of the events that are there now."""
-        return blake2b(repr(self.campaign.synchronised()).encode(), digest_size=12).hexdigest()
+        """Return the tag of the events up to now."""
+        return blake2b(repr(self.campaign.synchronise()).encode(), digest_size=12).hexdigest()
 
     def status(self) -> Report:
+        """Return the status as JSON."""
         with self.campaign._mutex:
             tag = self.tag()
             return Report(tag, dumped(status_json(self.campaign, self.campaign.status()) | {"tag": tag}))
 
     def page(self) -> Report:
-        """The whole page, the part of it that changes, and what stands in the page for the nonce of a request."""
+        """Return the page, the fragment of it that changes, and the placeholder of the nonce of a request."""
         from combopeps.viz.build_view_model import report_data
         from combopeps.viz.html import Live, fragment, render
 
@@ -254,13 +266,15 @@ class _Reports:
         return Report(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
 
     def measurements(self) -> Report:
+        """Return all measurements as JSON."""
         with self.campaign._mutex:
-            rows = [measurement_json(one) for one in self.campaign.measurements()]
+            rows = [measurement_json(measurement) for measurement in self.campaign.measurements()]
             return Report(self.tag(), dumped({"measurements": rows}))
 
     def measurements_csv(self) -> Report:
+        """Return all measurements as CSV."""
         return Report(self.tag(), measurements_csv(self.campaign.store.read().events)[0])
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")  # labels may hold anything
+    return text.encode("utf-8", "replace")  # labels may contain lone surrogates

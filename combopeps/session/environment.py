@@ -29,7 +29,7 @@ _ROUNDING = 1e-9  # by which a mean, computed from rows, may leave its range
 
 
 class Draws(Protocol):
-    """Where random numbers come from, one row per replication: `Streams`, or `OneRun`."""
+    """Where random numbers come from, one row per replication: `Streams`, or `SingleRunDraws`."""
 
     def normal(self, n: int) -> Array:
         """n standard normals per row, (R, n)."""
@@ -132,14 +132,14 @@ NOISES: dict[str, type[Noise]] = {
 }
 
 
-def noise_called(name: str | Noise) -> Noise:
+def as_noise(name: str | Noise) -> Noise:
     """A kind of noise by its name, with its number where it takes one.
 
     Examples
     --------
-    >>> noise_called("relative:0.3")
+    >>> as_noise("relative:0.3")
     RelativeNoise(fraction=0.3)
-    >>> noise_called("bernoulli")
+    >>> as_noise("bernoulli")
     BernoulliNoise()
     """
     if isinstance(name, Noise):
@@ -158,7 +158,7 @@ def noise_called(name: str | Noise) -> Noise:
     return noise
 
 
-class OneRun:
+class SingleRunDraws:
     """Random numbers of a single run, from a numpy generator: one row, or one for each of several arms."""
 
     def __init__(self, rng: np.random.Generator, rows: int = 1) -> None:
@@ -199,7 +199,7 @@ class Environment:
         noise: str | Noise = "normal",
         std: Array | None = None,
     ) -> None:
-        self.means, self.noise, self._action_set = means, noise_called(noise), problem.action_set
+        self.means, self.noise, self._action_set = means, as_noise(noise), problem.action_set
         self.noise.check(means, problem.arms.labels)
         self._std = problem.noise if std is None else std
         self._draws = draws
@@ -215,14 +215,14 @@ class Environment:
         for r, row in enumerate(shown):
             arms = np.flatnonzero(row)
             means = self.means[arms] if self.means.ndim == 1 else self.means[r, arms]
-            ys[r, arms] = self.noise.draw(means, self._std[arms], OneRun(self._draws.generator(r), len(arms)))
+            ys[r, arms] = self.noise.draw(means, self._std[arms], SingleRunDraws(self._draws.generator(r), len(arms)))
         return ys
 
     def measure_label(self, label: Any) -> Any:
         """What `identify` calls, in a single run: the result of an arm, or a list of those of an action's parts."""
         parts = self._action_set.parts_of(label)
         arms = np.sort(parts)
-        ys = self.noise.draw(self.means[arms], self._std[arms], OneRun(self._draws.generator(0), len(arms)))
+        ys = self.noise.draw(self.means[arms], self._std[arms], SingleRunDraws(self._draws.generator(0), len(arms)))
         found = ys[np.searchsorted(arms, parts)].tolist()
         return found if self._action_set.has_parts else found[0]
 
@@ -237,7 +237,7 @@ def _positive(kind: str, text: str) -> float:
     return value
 
 
-def play(policy: Policy, nature: Environment) -> None:
+def simulate_round(policy: Policy, nature: Environment) -> None:
     """One round of every replication: choose, measure, learn."""
     chosen, actions = policy.next_choices(), policy.problem.actions
     if actions:

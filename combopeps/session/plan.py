@@ -15,12 +15,12 @@ import numpy as np
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.initial_design import initial_design_length
-from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
 from combopeps.random import named_seed, seed_sequence
 from combopeps.session import plan_text
-from combopeps.session.environment import Noise, noise_called
+from combopeps.session.environment import Noise, as_noise
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import RunOutcome, RunSettings, ThetaDistribution, planned_run, theta_distribution
 from combopeps.session.power import Power, power_of
@@ -245,7 +245,7 @@ def plan(
     theta_std: Any = None,
     budget: int | None = None,
     runs: int = 100,
-    policy: str = DEFAULT,
+    policy: str = DEFAULT_POLICY,
     epsilon: float = 0.0,
     initial_design: bool | int | None = None,
     noise: str | Noise = "normal",
@@ -329,7 +329,7 @@ def plan(
     rules = _rule_names(stopping, problem, delta, epsilon, budget)
     length = initial_design_length(initial_design)
     _check_budget(problem, policy, budget, initial_design, length)
-    noise_std, noise_kind = _true_noise_std(problem, true_noise_std), noise_called(noise)
+    noise_std, noise_kind = _true_noise_std(problem, true_noise_std), as_noise(noise)
     thetas = theta_distribution(problem, theta, theta_std, epsilon)
     root_seed = seed_sequence(rng)
     seeds = [named_seed(root_seed, "planned", r) for r in range(runs)]

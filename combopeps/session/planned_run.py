@@ -19,7 +19,7 @@ from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_la
 from combopeps.posterior.scales import check_mean
 from combopeps.problem import Problem
 from combopeps.random import named_seed
-from combopeps.session.environment import Environment, Noise, OneRun
+from combopeps.session.environment import Environment, Noise, SingleRunDraws
 from combopeps.session.prior_predictive import draw_thetas
 from combopeps.session.queries import Query
 from combopeps.session.session import Session, identify
@@ -318,5 +318,5 @@ def simulated_measurement(
     problem: Problem, theta: Array, noise: str | Noise, std: Array, seed: np.random.SeedSequence
 ) -> Callable[[Any], Any]:
     """Return a function that `identify` can call to measure a label: x @ theta plus noise."""
-    draws = OneRun(np.random.default_rng(named_seed(seed, "nature")))
+    draws = SingleRunDraws(np.random.default_rng(named_seed(seed, "nature")))
     return Environment(problem, problem.arms.dot(theta), draws, noise, std).measure_label

@@ -17,7 +17,7 @@ from combopeps.policies.base import Policy
 from combopeps.posterior.per_label import NumberOrArray, as_array
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed
-from combopeps.session.environment import Environment, play
+from combopeps.session.environment import Environment, simulate_round
 from combopeps.stopping.base import describe_error
 from combopeps.utils.formatting import Proportion
 
@@ -101,7 +101,7 @@ def _side_by_side(
     begin = time.perf_counter()
     trial = begin + _TRIAL * (deadline - begin)
     for t in range(1, budget + 1):
-        play(policy, nature)
+        simulate_round(policy, nature)
         now = time.perf_counter()
         if now > deadline or (now > trial and now + (now - begin) / t * (budget - t) > deadline):
             return None

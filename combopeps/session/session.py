@@ -21,7 +21,7 @@ from combopeps.errors import ImplausibleValueError, ParameterError, QueryError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.initial_design import initial_design_length
-from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
@@ -38,8 +38,8 @@ from combopeps.session.events import (
     Told,
     check_lease,
     check_name,
-    leased,
     new_lease,
+    queries_for_client,
 )
 from combopeps.session.measurement_table import TableSummary as ObservedTable
 from combopeps.session.measurement_table import read_rows
@@ -123,7 +123,7 @@ class Session(ShortRepr, SessionState):
         self,
         problem: Problem | ArgmaxOracle,
         *,
-        policy: str | Policy = DEFAULT,
+        policy: str | Policy = DEFAULT_POLICY,
         stopping: str | StoppingRule = "posterior",
         delta: float = 0.05,
         epsilon: float = 0.0,
@@ -232,7 +232,7 @@ class Session(ShortRepr, SessionState):
             queries, events, held = list[Query](), list[Event](), None
             if client is not None:
                 held = new_lease(client, lease)
-                queries, renewed = leased(self._ledger.open, self._leases, client, n or 1, lease)
+                queries, renewed = queries_for_client(self._ledger.open, self._leases, client, n or 1, lease)
                 if renewed:
                     events.append(Leased([query.id for query in renewed], held))
             more = (n or 1) - len(queries)
@@ -658,7 +658,7 @@ def identify(
     delta: float = 0.05,
     budget: int | None = None,
     budget_cost: float | None = None,
-    policy: str | Policy = DEFAULT,
+    policy: str | Policy = DEFAULT_POLICY,
     stopping: str | StoppingRule = "posterior",
     epsilon: float = 0.0,
     rng: int | np.random.Generator | None = 0,

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
-from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
-from combopeps.session.environment import Environment, Noise, noise_called, play
+from combopeps.session.environment import Environment, Noise, as_noise, simulate_round
 from combopeps.session.trace import Trace
 from combopeps.utils.parallel import check_jobs, connected, n_workers, parallel_map, threads
 from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, as_float_array, check_count, check_flag, check_kind
@@ -34,7 +34,7 @@ _LEAST, _EACH = 25, 2  # on a cluster: runs in a group, and groups for each thre
 def simulate(
     problem: Problem | ArgmaxOracle,
     theta: ArrayLike,
-    policy: str | type[Policy] | Callable[..., Policy] = DEFAULT,
+    policy: str | type[Policy] | Callable[..., Policy] = DEFAULT_POLICY,
     *,
     budget: int,
     replications: int,
@@ -110,7 +110,7 @@ def simulate(
         check_scale("true_noise_std", true_noise_std)
     std = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
     make = policy if callable(policy) else policy_class(policy)
-    kind = noise_called(noise)
+    kind = as_noise(noise)
     kind.check(_means(problem, truth), problem.arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
@@ -162,7 +162,7 @@ def _run(
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     at, rounds, spent, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        play(policy, nature)
+        simulate_round(policy, nature)
         rounds += 1
         spent += policy.alternatives.draws
         if at < len(times) and t == times[at]:

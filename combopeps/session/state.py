@@ -38,7 +38,7 @@ from combopeps.utils.state_dict import StateDict, boolean, integer
 from combopeps.utils.validation import check_integer
 
 FIRST_LOOK = 10
-PAUSE = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+LOOK_DIVISOR = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
 
 
 class SessionState:
@@ -298,7 +298,7 @@ class SessionState:
         self._looked_at = t
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.error_probability, found.statistic, found.threshold))
-        self._schedule_look(max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0))))
+        self._schedule_look(max(1, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self.rule.ratio - 1.0))))
         self.rule.request(found)
         if self._first_log() is not None:
             self._next_look = t + 1  # as soon as the requests are measured

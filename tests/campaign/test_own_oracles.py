@@ -16,8 +16,8 @@ from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, Campaign, TopKOracle
 from combopeps.campaign import check
-from combopeps.campaign.fingerprint import _thetas
-from combopeps.campaign.store import store_at
+from combopeps.campaign.custom_oracle import _thetas
+from combopeps.campaign.locate import store_at
 from combopeps.errors import InstanceError, OracleError, OracleMismatchError, ParameterError, StateFileError
 from combopeps.oracles import CheckedOracle
 
@@ -74,7 +74,7 @@ def test_a_reopened_campaign_continues_with_the_stored_arms_noise_and_prior(path
         (PairOracle([*NAMES, "e"]), "components", r"adds \['e'\]"),
         (PairOracle(NAMES[::-1]), "components", "another order"),
         (CostOracle(NAMES), "domain", "'nonnegative', that of the campaign 'real'"),
-        (PairOracle(NAMES, gap=2), "answers", "worth"),
+        (PairOracle(NAMES, gap=2), "answers", "best value at a theta"),
         (TopKOracle(NAMES, k=2), "answers", "TopKOracle is not the oracle"),
         (TopKOracle(NAMES, k=1), "answers", "other answers"),
     ],

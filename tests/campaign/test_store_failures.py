@@ -15,7 +15,7 @@ from cases import filled, problems
 
 from combopeps import Campaign
 from combopeps.campaign import Checkpoint, campaigns, sqlite
-from combopeps.campaign.store import store_at
+from combopeps.campaign.locate import store_at
 from combopeps.errors import LockError, StateFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and limits of POSIX")
@@ -313,7 +313,7 @@ sys.stdin.read()
 
 def test_a_database_locked_by_another_program_is_a_lock_error(tmp_path, monkeypatch):
     """It is of another program, and has no log that would let others read."""
-    monkeypatch.setattr(sqlite, "_WAIT", 0.1)
+    monkeypatch.setattr(sqlite, "_BUSY_TIMEOUT", 0.1)
     url = f"sqlite:///{tmp_path}/x.db"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path / "x.db")], text=True, **pipes) as process:

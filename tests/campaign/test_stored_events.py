@@ -15,7 +15,8 @@ import combopeps
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.campaign import Checkpoint, check, checkpoint
 from combopeps.campaign.checkpoint import pack
-from combopeps.campaign.store import SQLStore, _checksum, store_at
+from combopeps.campaign.locate import store_at
+from combopeps.campaign.sql_store import SQLStore, _checksum
 from combopeps.errors import StateFileError
 
 FILES = 150
@@ -311,14 +312,14 @@ def test_a_checkpoint_is_used_and_only_by_the_code_that_wrote_it(tmp_path, monke
     campaign = filled(tmp_path / "x.db", tells=30)
     campaign.save_checkpoint()
     campaign.observe("a", 1.0)
-    read, fetched = SQLStore._fetch, []
+    read, fetched = SQLStore._fetch_rows, []
 
     def watched(self, *arguments):
         rows = read(self, *arguments)
         fetched.append(len(rows))
         return rows
 
-    monkeypatch.setattr(SQLStore, "_fetch", watched)
+    monkeypatch.setattr(SQLStore, "_fetch_rows", watched)
     again = Campaign.open(tmp_path / "x.db")
     assert sum(fetched) <= 10
     assert fingerprint(again) == fingerprint(campaign)

@@ -18,7 +18,7 @@ from cases import go_on, measured, problems
 
 from combopeps import Campaign
 from combopeps.campaign import copy
-from combopeps.campaign.store import SQLStore
+from combopeps.campaign.sql_store import SQLStore
 from combopeps.errors import StateFileError
 
 

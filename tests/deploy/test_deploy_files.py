@@ -9,7 +9,7 @@ from dockerfile import Instruction, instructions, literal_paths, parsed
 from proxied import ROOT, compose, interpolated, server_command, substituted
 
 from combopeps.cli.commands import parser
-from combopeps.server.auth import MOST_BYTES
+from combopeps.server.auth import MAX_BODY_BYTES
 
 STEPS = instructions()
 TEMPLATE = (ROOT / "docs" / "deploy" / "nginx.conf.template").read_text()
@@ -141,7 +141,7 @@ def test_the_template_of_nginx_has_all_variables_and_allows_what_the_server_does
     site = substituted(TEMPLATE, variables)
     assert "${" not in site
     (megabytes,) = re.findall(r"client_max_body_size (\d+)m;", site)
-    assert int(megabytes) * 2**20 >= MOST_BYTES
+    assert int(megabytes) * 2**20 >= MAX_BODY_BYTES
 
 
 def test_the_guide_shows_the_same_settings_of_nginx():

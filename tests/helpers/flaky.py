@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 
-from combopeps.server.schemas import MARK
+from combopeps.server.schemas import CAMPAIGN_HEADER
 
 FATES = ("pass", "lost before", "lost after", "cut", "doubled", "late", "busy")
 
@@ -67,8 +67,8 @@ class Handler(BaseHTTPRequestHandler):
             headers = {key: value for key, value in self.headers.items() if key.lower() not in ("host", "connection")}
             connection.request(self.command, self.path, body or None, headers)
             answer = connection.getresponse()
-            mark = answer.getheader(MARK)
-            return answer.status, answer.read(), {} if mark is None else {MARK: mark}
+            mark = answer.getheader(CAMPAIGN_HEADER)
+            return answer.status, answer.read(), {} if mark is None else {CAMPAIGN_HEADER: mark}
         finally:
             connection.close()
 

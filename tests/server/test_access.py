@@ -15,7 +15,7 @@ from served import MEASURER, OWNER, begun, client, token_file
 
 from combopeps import Campaign
 from combopeps.errors import ParameterError
-from combopeps.server.auth import Tokens, made_token, read_tokens
+from combopeps.server.auth import Tokens, make_token, read_tokens
 from combopeps.server.launch import app, serve
 
 OPEN_TO_ALL = {"/login"}  # which hands out nothing without a token
@@ -318,9 +318,9 @@ def test_without_tokens_a_server_listens_on_this_machine_only(path, host):
         ("measurer " + "m" * 20, "no owner"),
         ("owner short", "line 1: a token has 16 to 512"),
         ("owner\n", "line 1: a line is"),
-        ("# x\nboss " + "b" * 20, "line 2: a token is for measurer or owner"),
+        ("# x\nboss " + "b" * 20, "line 2: the role of a token is measurer or owner"),
         ("owner " + "ö" * 20, "visible ASCII"),
-        (f"owner {'o' * 20}\nmeasurer {'o' * 20}", "line 2: this token stands there twice"),
+        (f"owner {'o' * 20}\nmeasurer {'o' * 20}", "line 2: duplicate token"),
         (f"owner {'o' * 20}\nmeasurer {'m' * 20} {'n' * 65}", "the name of a token must be"),
     ],
 )
@@ -344,5 +344,5 @@ def test_a_token_file_that_others_can_read_is_warned_of(tmp_path):
 
 
 def test_secrets_are_not_shown():
-    token = made_token("owner", OWNER)
+    token = make_token("owner", OWNER)
     assert OWNER not in repr(token) + repr(vars(Tokens([token])))

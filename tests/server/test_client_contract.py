@@ -171,6 +171,30 @@ def test_actions_are_told_in_every_form(abroad):
     assert status.cost == local.status().cost > 8.0
 
 
+def test_a_label_that_is_no_unicode_is_refused_before_anything_is_sent(abroad):
+    """Requests are UTF-8, which has no lone surrogates; queries are told by their numbers."""
+    campaign = abroad(TopKOracle(["a\ud800", ("b", "\udfff"), "c"], k=1))
+    rows = [{"label": "c", "value": 1.0}, {"label": ("b", "\udfff"), "value": 2.0}]
+    for act in (lambda: campaign.observe("a\ud800", 1.0), lambda: campaign.observe_table(rows)):
+        with pytest.raises(LabelError, match="lone surrogate"):
+            act()
+    assert Campaign.open(abroad.path).samples == 0
+    for query in campaign.ask(4):
+        campaign.tell(query, 1.0)
+    campaign.observe("c", 1.0)
+    assert Campaign.open(abroad.path).samples == 5
+
+
+@pytest.mark.parametrize("sem", ["\ud800", object(), float("nan"), float("inf"), True, "x", [1.0], 10**400])
+def test_a_standard_error_that_is_no_number_is_refused_for_the_number_of_a_query_too(abroad, sem):
+    campaign = abroad(problems()["topk"])
+    query = campaign.ask()
+    campaign.tell(query, 1.0)
+    for act in (campaign.tell, campaign.correct):
+        with pytest.raises(RewardError, match="sem must be a positive number"):
+            act(2, 1.0, sem)
+
+
 class Own(ArgmaxOracle):
     def _argmax_batch(self, thetas):
         return np.eye(self.dim)[thetas.argmax(axis=1)]

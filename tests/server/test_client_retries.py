@@ -225,7 +225,7 @@ REPLIES = [
     ((200, {}, b"[1, 2]"), RemoteError, NO_SERVER),
     ((200, {}, b"{}"), RemoteError, NO_SERVER),
     ((404, {"content-type": "text/plain"}, b"nothing here"), RemoteError, f"{NO_SERVER} .status 404"),
-    ((301, {"location": "https://elsewhere.example/"}, b""), RemoteError, "on to https://elsewhere.example/"),
+    ((301, {"location": "https://elsewhere.example/"}, b""), RemoteError, "redirects to https://elsewhere.example/"),
     ((401, {}, error("a token is wanted", "AuthorizationError")), AuthorizationError, "wanted; pass token="),
     ((429, NOW, error("too fast", "RateLimitError")), RateLimitError, "^too fast$"),
     ((503, NOW, error("in use", "LockError")), LockError, "^in use$"),

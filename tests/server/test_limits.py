@@ -12,7 +12,7 @@ from served import ANN, MEASURER, OWNER, begun, client, server, token_file
 
 from combopeps.errors import RateLimitError
 from combopeps.server import auth, connections, routes
-from combopeps.server.auth import Askers, Principal, RateLimiter
+from combopeps.server.auth import OpenQueryCounter, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES
 
 GOOD = b"GET /problem HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -36,8 +36,8 @@ def web(path):
 @pytest.fixture
 def guarded(path, tmp_path, monkeypatch):
     """A server with tokens; what is held open in a test stays open unless a limit on connections closes it."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 600.0)
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 600.0)
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
     with client(path, tokens=token_file(tmp_path)) as made:
         yield made
 
@@ -143,7 +143,7 @@ def test_a_long_head_and_a_long_body_within_the_limits_are_read(web):
 
 def test_a_connection_without_a_head_in_time_is_closed(web, monkeypatch):
     """Nothing, a half, drop by drop, blank lines after an answer, and a body after an answer."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.4)
     early = b"POST /problem HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
     for begin, drop in ((b"", b""), (GOOD[:30], b""), (GOOD[:30], b"x"), (GOOD, b"\r\n"), (early, b"x")):
         with connected(web) as plug:
@@ -159,7 +159,7 @@ def test_a_connection_without_a_head_in_time_is_closed(web, monkeypatch):
 
 
 def test_slow_requests_within_their_time_are_answered(web, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.2)
     with connected(web) as plug:
         plug.sendall(GOOD)
         assert answer(plug) == 200
@@ -178,7 +178,7 @@ def test_slow_requests_within_their_time_are_answered(web, monkeypatch):
 
 def test_of_too_many_connections_the_oldest_is_closed(web, monkeypatch):
     """The oldest one is closed: held connections lock out no client."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 10)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
     with ExitStack() as stack:
         held = [stack.enter_context(connected(web)) for _ in range(40)]
         time.sleep(0.2)
@@ -192,7 +192,7 @@ def test_of_too_many_connections_the_oldest_is_closed(web, monkeypatch):
 
 
 def test_where_all_connections_are_busy_a_new_one_is_refused(web, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(connected(web)).sendall(HALF % b"/ask" + b"\r\n")
@@ -204,7 +204,7 @@ def test_where_all_connections_are_busy_a_new_one_is_refused(web, monkeypatch):
 
 @pytest.mark.parametrize("said", [LOGIN, b"", GOOD[:20]], ids=["logins", "idle", "heads"])
 def test_of_one_address_the_oldest_that_are_not_authenticated_are_closed(guarded, monkeypatch, said):
-    monkeypatch.setattr(connections, "MOST_UNAUTHENTICATED", 3)
+    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
     with ExitStack() as stack:
         known = [authenticated(stack, guarded) for _ in range(5)]  # these do not count
         held = []
@@ -220,7 +220,7 @@ def test_of_one_address_the_oldest_that_are_not_authenticated_are_closed(guarded
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all addresses of 127.0.0.0/8")
 def test_other_addresses_have_their_own_limit(guarded, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_UNAUTHENTICATED", 3)
+    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
     with ExitStack() as stack:
         quiet = [logging_in(stack, guarded) for _ in range(3)]
         held = [logging_in(stack, guarded, "127.0.0.2") for _ in range(10)]
@@ -230,7 +230,7 @@ def test_other_addresses_have_their_own_limit(guarded, monkeypatch):
 
 def test_those_that_are_not_authenticated_are_closed_before_the_others(guarded, monkeypatch):
     """However long the others have been idle; busy or not; the oldest first."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     with ExitStack() as stack:
         known = [authenticated(stack, guarded) for _ in range(5)]
         held = [logging_in(stack, guarded) for _ in range(3)]
@@ -248,7 +248,7 @@ def test_those_that_are_not_authenticated_are_closed_before_the_others(guarded, 
 
 def test_the_last_request_of_a_connection_says_whether_it_is_authenticated(guarded, monkeypatch):
     """As connections of a proxy are used by one client after another."""
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     with ExitStack() as stack:
         known = [authenticated(stack, guarded) for _ in range(4)]
         known[1].sendall(LOGIN)
@@ -264,7 +264,7 @@ def test_the_last_request_of_a_connection_says_whether_it_is_authenticated(guard
 
 
 def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_UNAUTHENTICATED", 2)
+    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 2)
     with ExitStack() as stack:
         plug = logging_in(stack, guarded)
         plug.sendall(b'{"token": "%s"}'.ljust(900 - len(OWNER) + 2) % OWNER.encode())
@@ -276,13 +276,13 @@ def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded, monke
 
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)], ids=["unknown", "trusted"])
 def test_the_limit_of_an_address_is_not_for_trusted_proxies(path, tmp_path, monkeypatch, proxies):
-    monkeypatch.setattr(connections, "MOST_UNAUTHENTICATED", 3)
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 600.0)
+    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
     with client(path, tokens=token_file(tmp_path), proxies=proxies) as web, ExitStack() as stack:
         held = [logging_in(stack, web) for _ in range(8)]
         assert is_open(held[0]) == bool(proxies)
         authenticated(stack, web)
-        monkeypatch.setattr(connections, "MOST_CONNECTIONS", 8)
+        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
         authenticated(stack, web)
         assert is_over(held[0])
 
@@ -306,9 +306,9 @@ def test_hundreds_of_half_sent_logins_do_not_lock_out_a_client(path, tmp_path):
 
 def test_the_body_of_a_login_has_three_seconds(guarded, monkeypatch):
     monkeypatch.undo()  # the real limits
-    assert auth._LOGIN_PATIENCE <= 3.0
-    assert auth._LOGIN_BYTES <= 1000
-    monkeypatch.setattr(auth, "_LOGIN_PATIENCE", 0.1)
+    assert auth._LOGIN_TIMEOUT <= 3.0
+    assert auth._MAX_LOGIN_BYTES <= 1000
+    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 0.1)
     with connected(guarded) as plug:
         plug.sendall(HALF % b"/login" + b'\r\n{"tok')
         said = plug.recv(65_536)
@@ -465,7 +465,7 @@ def test_a_client_may_hold_what_it_may_ask_for_at_once():
 
 
 def test_tokens_forget_queries_that_are_closed():
-    askers, one, two = Askers(), Principal("measurer", None, "one"), Principal("measurer", None, "two")
+    askers, one, two = OpenQueryCounter(), Principal("measurer", None, "one"), Principal("measurer", None, "two")
     askers.record(one, range(1000))
     askers.record(two, range(500, 1500))
     assert (askers.count(one, range(1500)), askers.count(two, range(1500))) == (500, 1000)

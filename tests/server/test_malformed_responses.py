@@ -11,7 +11,7 @@ from unit_problem import unit_problem
 
 from combopeps import RemoteCampaign, TopKOracle
 from combopeps.errors import RemoteError
-from combopeps.server.schemas import MARK
+from combopeps.server.schemas import CAMPAIGN_HEADER
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 VALUES = [None, True, -1, 1.5, "x", [], {}, [[0]], 10**30, [None], {"id": 0}]
@@ -179,7 +179,7 @@ def test_a_header_that_makes_no_sense_is_refused(abroad, monkeypatch, field):
         answer = request(self, method, url, **options)
         content = json.dumps({name: each for name, each in answer.json().items() if name != field} | values).encode()
         mark = hashlib.blake2b(content, digest_size=8).hexdigest()
-        return httpx.Response(200, headers={"content-type": "application/json", MARK: mark}, content=content)
+        return httpx.Response(200, headers={"content-type": "application/json", CAMPAIGN_HEADER: mark}, content=content)
 
     monkeypatch.setattr(httpx.Client, "request", changed)
     for values in ({}, {field: None}, {field: "nonsense"}, {field: []}, {field: -1.5}):

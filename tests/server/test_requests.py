@@ -98,11 +98,11 @@ def test_implausible_values_are_taken_where_they_are_confirmed(web, path):
 
 
 BAD = [
-    ("/tell", b'{"id": 0, "value": NaN}', 422, "NaN is no number"),
-    ("/tell", b'{"id": 0, "value": Infinity}', 422, "Infinity is no number"),
+    ("/tell", b'{"id": 0, "value": NaN}', 422, "NaN is not a number"),
+    ("/tell", b'{"id": 0, "value": Infinity}', 422, "Infinity is not a number"),
     ("/tell", b'{"id": 0, "value": 1e400}', 422, "value"),
     ("/tell", b'{"id": 0, "value": 1' + b"0" * 400 + b"}", 422, "value"),
-    ("/tell", b'{"id": 0, "value": 1' + b"0" * 5000 + b"}", 422, "no JSON"),
+    ("/tell", b'{"id": 0, "value": 1' + b"0" * 5000 + b"}", 422, "not JSON"),
     ("/tell", b'{"id": 0, "value": 1e300}', 422, "at most 1e+100"),
     ("/tell", b'{"id": 0, "value": "1.5"}', 422, "value"),
     ("/tell", b'{"id": 0, "value": true}', 422, "value"),
@@ -125,9 +125,9 @@ BAD = [
     ("/tell", b'{"results": [{"id": 0, "value": 1}, {"id": 0, "value": 2}]}', 409, "twice"),
     ("/tell", b'{"results": [], "id": 0, "value": 1}', 422, "either one result, or results"),
     ("/tell", b"[" * 200_000, 422, "nested too deeply"),
-    ("/tell", b'{"id":' * 5_000, 422, "no JSON"),
-    ("/tell", b"\xff\xfe", 422, "no JSON"),
-    ("/tell", b"", 422, "no JSON"),
+    ("/tell", b'{"id":' * 5_000, 422, "not JSON"),
+    ("/tell", b"\xff\xfe", 422, "not JSON"),
+    ("/tell", b"", 422, "not JSON"),
     ("/tell", b"null", 422, "body"),
     ("/tell", b"[]", 422, "body"),
     ("/tell", b'"text"', 422, "body"),
@@ -147,10 +147,10 @@ BAD = [
     ("/observe", b'{"value": 1}', 422, "give label and value"),
     ("/observe", b'{"label": "z", "value": 1}', 404, "'z' is not the label"),
     ("/observe", b'{"label": null, "value": 1}', 404, "not the label"),
-    ("/observe", b'{"label": {"a": 1}, "value": 1}', 422, "no object"),
+    ("/observe", b'{"label": {"a": 1}, "value": 1}', 422, "not an object"),
     ("/observe", b'{"label": [[[[["a"]]]]], "value": 1}', 422, "too many parts"),
     ("/observe", b'{"label": "' + b"a" * 1001 + b'", "value": 1}', 422, "at most 1000 characters"),
-    ("/observe", b'{"label": ["a", {}], "value": 1}', 422, "no object"),
+    ("/observe", b'{"label": ["a", {}], "value": 1}', 422, "not an object"),
     ("/observe", b'{"label": "\\ud800", "value": 1}', 404, "not the label"),
     ("/observe", b'{"label": 1e400, "value": 1}', 422, "finite"),
     ("/observe", b'{"label": "a", "value": 1, "count": 0}', 422, "count"),
@@ -164,7 +164,7 @@ BAD = [
     ("/correct", b'{"value": 1}', 422, "event"),
     ("/correct", b'{"event": 0, "value": 1}', 422, "event"),
     ("/correct", b'{"event": "2", "value": 1}', 422, "event"),
-    ("/correct", b'{"event": 2, "value": NaN}', 422, "NaN is no number"),
+    ("/correct", b'{"event": 2, "value": NaN}', 422, "NaN is not a number"),
     ("/correct", b'{"event": 2}', 422, "a result is a value"),
     ("/retract", b"{}", 422, "event"),
     ("/retract", b'{"event": 2, "value": 1}', 422, "value"),
@@ -233,7 +233,7 @@ def test_another_campaign_in_the_place_of_this_one_is_not_served(path, tmp_path)
         before = events(path)
         found = [web.post("/tell", json={"id": 0, "value": 1.0}), web.post("/ask", json={"client": "ann"})]
         found += [web.get("/open"), web.get("/status")]
-        web.worker._end()
+        web.worker._end_process()
         found.append(web.get("/status"))  # a new process does not take it for ours either
         for answer in found:
             assert answer.status_code == 503
@@ -296,9 +296,7 @@ def test_reads_do_not_wait_for_a_store_that_is_locked(path):
 
 def outcomes(campaign, *calls):
     """Names of the errors of operations in one commit, each given as (method, arguments)."""
-    answers = campaign.apply_together(
-        [partial(getattr(campaign, name), *given, **named) for name, given, named in calls]
-    )
+    answers = campaign.commit_group([partial(getattr(campaign, name), *given, **named) for name, given, named in calls])
     return [type(answer).__name__ if isinstance(answer, Exception) else "" for answer in answers]
 
 

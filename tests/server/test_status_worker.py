@@ -170,4 +170,4 @@ def test_a_campaign_that_cannot_be_sent_to_the_status_process(tmp_path):
     with client(None, opened=lambda: Campaign.open(tmp_path / "campaign.db")) as web:
         answer = web.get("/status")
     assert answer.status_code == 503
-    assert "cannot be asked" in answer.json()["error"]
+    assert "a request to the status process failed" in answer.json()["error"]

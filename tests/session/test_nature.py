@@ -15,7 +15,7 @@ from combopeps.errors import InstanceError, ParameterError
 from combopeps.io import Instance
 from combopeps.random import Streams, named_seed
 from combopeps.session import Noise
-from combopeps.session.environment import NOISES, Environment, OneRun, noise_called
+from combopeps.session.environment import NOISES, Environment, SingleRunDraws, as_noise
 
 RATES = np.array([0.9, 0.6, 0.3, 0.1, 0.0])
 KINDS = ["normal", "normal:0.3", "relative:0.3", "bernoulli", "poisson", "student", "student:0.3"]
@@ -121,7 +121,7 @@ def test_solve_measures_what_it_always_did(capsys):
 
 def test_every_name_makes_a_noise_and_says_what_it_is():
     for name, kind in NOISES.items():
-        assert isinstance(noise_called("relative:0.1" if name == "relative" else name), kind)
+        assert isinstance(as_noise("relative:0.1" if name == "relative" else name), kind)
         assert kind.__doc__.strip()
 
 
@@ -163,7 +163,7 @@ def test_a_noise_of_ones_own_and_one_run_as_a_source_of_numbers():
 
     trace = simulate(clicks(), RATES, "uniform", budget=5, replications=3, noise=Silence(), checkpoints=[5])
     assert trace.correct.all()
-    nature = Environment(clicks(), RATES, OneRun(np.random.default_rng(0)), "poisson")
+    nature = Environment(clicks(), RATES, SingleRunDraws(np.random.default_rng(0)), "poisson")
     assert nature.measure(np.array([0])).shape == (1,)
 
 
