@@ -18,7 +18,7 @@ import numpy as np
 from combopeps.actions import Mask
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Arm, Policy
-from combopeps.policies.toptwo import weigh_rivals
+from combopeps.policies.top_two import weigh_rivals
 
 _TIED = 1e-9  # relative: what rounding may tell apart
 

@@ -36,7 +36,7 @@ from combopeps.alternatives import Question, sample_belief
 from combopeps.alternatives.base import sample_posterior
 from combopeps.errors import ParameterError, PriorWarning
 from combopeps.oracles.base import as_good
-from combopeps.policies import CLUCB, LinGame, LinGapE
+from combopeps.policies.baselines import CLUCB, LinGame, LinGapE
 from combopeps.posterior import GaussianBelief, RealSpace
 from combopeps.posterior.noise_level import ENOUGH
 

@@ -9,8 +9,8 @@ from unit_problem import unit_problem
 
 from combopeps import PEPS, Box, ExplicitOracle, Problem, TopKOracle, TopTwo, identify, load_instance
 from combopeps.alternatives import HalfSpaceSampler
-from combopeps.policies import CLUCB
 from combopeps.policies.base import Fantasies
+from combopeps.policies.baselines import CLUCB
 
 BEST = unit_problem(TopKOracle(5, k=1), noise_std=0.5)
 BOXED = unit_problem(TopKOracle(5, k=1), noise_std=0.5, space=Box(-3, 3))
