@@ -1,4 +1,4 @@
-"""Which arm to measure next."""
+"""Sampling policies: which arm to measure next."""
 
 from combopeps.policies.allocation import AdaHedge, Hedge, g_optimal
 from combopeps.policies.base import Policy

@@ -1,4 +1,4 @@
-"""Policies by name."""
+"""Registry of policies by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT = "greedy"  # fewest samples on the problems of benchmarks/greedy.py
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy's name."""
+    """Return the class registered under this name; ParameterError if there is none."""
     if not isinstance(name, str) or name not in POLICIES:
         raise ParameterError(f"unknown policy {shown(name)}; there are {', '.join(POLICIES)}")
     return POLICIES[name]
