@@ -110,10 +110,10 @@ class SessionState:
             elif type(event) is Observed:
                 _collect(event.arms, event.readings, arms, readings)
         if take_in and len(arms) == 1:
-            self._diagnostics.see(arms[0], readings[0])
+            self._diagnostics.add_one(arms[0], readings[0])
             return True
         if arms:
-            self._diagnostics.warn_of(arms, readings)
+            self._diagnostics.warn_about(arms, readings)
         return False
 
     def _apply(self, events: Iterable[Event], seen: bool = False) -> None:
