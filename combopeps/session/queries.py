@@ -485,14 +485,14 @@ class Ledger:
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
             raise QueryError(f"query {query.id} was not issued by this session")
         if self._rows.item(query.id) == _ABANDONED:
-            raise QueryError(f"query {query.id} was abandoned; use observe(label, y) if its result came after all")
+            raise QueryError(f"query {query.id} was abandoned; use observe(label, y) to record its result")
         recorded = self.readings(query)
         if recorded == readings:
             return False
         before, now = (given[0] if given is not None and len(given) == 1 else given for given in (recorded, readings))
         raise QueryError(
             f"query {query.id} was answered {before!r} before, now {now!r}; use observe for more data, or "
-            "correct(event, y) for a value that was wrong"
+            "correct(event, y) for a wrong value"
         )
 
     def new_results(self, results: Iterable[tuple[Query, Readings]]) -> list[tuple[Query, Readings]]:
@@ -531,7 +531,7 @@ class Ledger:
         rows = slice(begin, begin + size)
         recorded = [self.results.reading(row) for row in range(begin, begin + size)]
         if self.results.arm[rows].tolist() != list(arms) or recorded != list(readings):
-            raise QueryError(f"key {key!r} was used for another observation before; give each a key of its own")
+            raise QueryError(f"key {key!r} was used for another observation before; use a new key for each")
         return True
 
     def abandon(self, query: Query) -> None:

@@ -341,7 +341,7 @@ class SessionState:
         if not len(rows):
             raise QueryError(f"event {event} recorded no result; measurements() lists those that did")
         if not self._ledger.results.active[rows].all():
-            raise QueryError(f"the result of event {event} was retracted; observe it anew if it is right after all")
+            raise QueryError(f"the result of event {event} was retracted; use observe(label, y) if it is correct")
         return rows
 
     # Serialised state.

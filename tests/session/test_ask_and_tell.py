@@ -145,7 +145,7 @@ def test_a_count_is_a_positive_integer_that_can_be_learnt(count):
     assert state_of(session) == before
 
 
-@pytest.mark.filterwarnings("ignore::combopeps.NoiseWarning", "ignore::combopeps.PriorWarning")
+@pytest.mark.filterwarnings("ignore::combopeps.errors.NoiseWarning", "ignore::combopeps.errors.PriorWarning")
 @pytest.mark.parametrize("noise_std", [1e-50, 1.0, 1e50])
 @pytest.mark.parametrize("arms", [None, np.eye(4) + 0.5], ids=["unit", "general"])
 def test_the_largest_result_that_is_accepted_does_no_harm(arms, noise_std):
