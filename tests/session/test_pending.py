@@ -30,8 +30,8 @@ each_policy = pytest.mark.parametrize(("make", "problem"), CASES.values(), ids=C
 
 def ignore_open_queries(monkeypatch):
     """The negative control: choices do not know what is being measured."""
-    monkeypatch.setattr(Fantasies, "__init__", lambda self, policy, arms: vars(self).update(_policy=policy, _twin=None))
-    monkeypatch.setattr(Fantasies, "_new", (), raising=False)
+    monkeypatch.setattr(Fantasies, "__init__", lambda self, policy, arms: vars(self).update(_policy=policy, _copy=None))
+    monkeypatch.setattr(Fantasies, "_pending", (), raising=False)
     monkeypatch.setattr(Fantasies, "add", lambda self, arms: None)
 
 
