@@ -19,7 +19,7 @@ from combopeps.session.run import Batch
 from combopeps.utils import locks
 from combopeps.utils.locks import Atomic, SessionLock
 
-ROOT = Path(locks.__file__).parents[1]
+ROOT = Path(locks.__file__).parents[2]
 MODULES = (session, state, run, queries, base, locks)
 TRACED = {module.__file__ for module in MODULES}
 
