@@ -1,4 +1,4 @@
-"""Beliefs of any size at a wanted P(Alt), for the sampler benchmarks and for statistical tests."""
+"""Posteriors of any size at a wanted P(Alt), for the sampler benchmarks and for statistical tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.alternatives import HalfSpaceSampler, current_answer
-from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior import Arms, GaussianPosterior
 
-COUNT = 1_000_000  # measurements of every arm behind a belief: one more changes it, and P(Alt) hardly at all
+COUNT = 1_000_000  # measurements of every arm behind a posterior: one more changes it, and P(Alt) hardly at all
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,24 @@ class Problem:
     theta: np.ndarray
     arms: np.ndarray | None = None
 
-    def belief(self, scale: float) -> GaussianBelief:
+    def posterior(self, scale: float) -> GaussianPosterior:
         """What many noiseless measurements of scale * theta leave behind."""
         arms = Arms.of(self.oracle, self.arms)
-        belief = GaussianBelief.start(arms)
+        posterior = GaussianPosterior.start(arms)
         for arm in range(len(arms)):
-            belief.update(arm, float(arms.row(arm) @ self.theta) * scale, count=COUNT)
-        return belief
+            posterior.update(arm, float(arms.row(arm) @ self.theta) * scale, count=COUNT)
+        return posterior
 
 
-def at_probability(problem: Problem, p: float) -> GaussianBelief:
-    """The belief under which the current answer is wrong with probability p: theta is scaled until it is."""
+def at_probability(problem: Problem, p: float) -> GaussianPosterior:
+    """The posterior under which the current answer is wrong with probability p: theta is scaled until it is."""
     oracle, sampler = problem.oracle, HalfSpaceSampler(max_rays=512)
     z_hat = oracle.argmax(problem.theta)
 
-    reference = problem.belief(1.0)
+    reference = problem.posterior(1.0)
 
     def log_p(scale: float) -> float:
-        # Scaling theta is dividing the covariance: no need to build a belief for each trial.
+        # Scaling theta is dividing the covariance: no need to build a posterior for each trial.
         return sampler.probability(reference, oracle, z_hat, 0, draws=300, eta=scale * scale).log_probability
 
     high = 1.0
@@ -54,11 +54,11 @@ def at_probability(problem: Problem, p: float) -> GaussianBelief:
     for _ in range(8):
         middle = (low * high) ** 0.5
         low, high = (middle, high) if log_p(middle) > log(p) else (low, middle)
-    return problem.belief(high)
+    return problem.posterior(high)
 
 
-def answer(problem: Problem, belief: GaussianBelief) -> np.ndarray:
-    return current_answer(belief, problem.oracle)
+def answer(problem: Problem, posterior: GaussianPosterior) -> np.ndarray:
+    return current_answer(posterior, problem.oracle)
 
 
 def grid_oracle(n: int) -> ShortestPathOracle:
@@ -84,7 +84,7 @@ def matching(n: int) -> Problem:
 
 
 def sphere(rows: int, d: int, *, dense: bool) -> Problem:
-    """Answers on the unit sphere; with `dense`, they are the arms too, and the belief has a full covariance."""
+    """Answers on the unit sphere; with `dense`, they are the arms too, and the posterior has a full covariance."""
     rng = np.random.default_rng(d)
     points = rng.normal(size=(rows, d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)

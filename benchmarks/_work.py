@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from benchmarks._store import Arrays, Store, Unit
 from combopeps.cli.options import add_workers
-from combopeps.utils.parallel import completed, connected, spread
+from combopeps.utils.parallel import completed, connected, parallel_map
 
 CODE = ("combopeps", "benchmarks")
 
@@ -26,7 +26,7 @@ class Workers:
     def spread(self, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], title: str = "") -> list[Any]:
         """function(*task) for each task, with a bar."""
         options: dict[str, Any] = {"n_jobs": self.jobs, "scheduler": self.scheduler, "code": CODE}
-        return spread(function, tasks, progress=True, title=f"{title:40}", **options)
+        return parallel_map(function, tasks, progress=True, title=f"{title:40}", **options)
 
 
 def add_options(parser: argparse.ArgumentParser, jobs: int = 2) -> None:
@@ -46,7 +46,7 @@ def work(units: Sequence[Unit], store: Store, jobs: int = 1, scheduler: str | No
         return
     if scheduler is None:  # workers write their results themselves: what is finished survives an interruption
         tasks = ((unit, 1) for unit in missing)
-        spread(store.run, tasks, n_jobs=jobs, progress=True, title=title, unit=" units")
+        parallel_map(store.run, tasks, n_jobs=jobs, progress=True, title=title, unit=" units")
         return
     with connected(scheduler) as client, tqdm(total=len(missing), desc=title, unit=" units") as bar:
         for i, arrays in completed(_alone, [(unit.compute,) for unit in missing], client, code=CODE):

@@ -47,7 +47,7 @@ class Place:
     def problem(self) -> tuple[Problem, Floats]:
         """The problem and the truth."""
         made = load_instance(self.name)
-        return made.problem.restated(noise_std=self.noise), np.asarray(made.theta)
+        return made.problem.copy_with(noise_std=self.noise), np.asarray(made.theta)
 
 
 # The noise of the paper's top-k instance is 1: with a quarter of it a run takes a sixteenth of the measurements.
@@ -109,7 +109,7 @@ class Blind:
 def predicted(problem: Problem, theta: Floats, cost: Floats) -> float:
     """What the lower bound says costs aware, over blind."""
     blind, lam = lower_bound(problem, theta)
-    aware, _ = lower_bound(problem.restated(cost=cost), theta)
+    aware, _ = lower_bound(problem.copy_with(cost=cost), theta)
     return float((1.0 / aware) / (np.asarray(lam) @ cost / blind))
 
 
@@ -139,7 +139,7 @@ def compare(place: Place, policy: str, runs: int, patterns: dict[str, Pattern]) 
         cost = costs(np.asarray(lower_bound(problem, theta).allocation))
         if noise not in blind:
             blind[noise] = Blind(problem, theta, POLICIES[policy], place.budget, runs)
-        priced = problem.restated(cost=cost)
+        priced = problem.copy_with(cost=cost)
         trace = simulate(priced, theta, POLICIES[policy], budget=place.budget, replications=runs, rng=1)
         aware, other = cost_to(trace), cost_to(blind[noise].priced(cost))
         values = (predicted(problem, theta, cost), *ratio(aware, other), aware.samples, other.samples)

@@ -18,7 +18,7 @@ from benchmarks._table import markdown
 from benchmarks._work import add_options, work
 from benchmarks.huge.families import FAMILIES, Size, planted
 from combopeps import ArgmaxOracle, MatchingOracle, Problem, TopKOracle, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 
 OUT = Path("docs/results/greedy")
 POLICIES = ("greedy", "top-two")
@@ -57,7 +57,7 @@ def _runs(name: str, policy: str, runs: int) -> dict[str, list[float]]:
             )
         found["samples"].append(result.samples)
         found["stopped"].append(result.stop_reason == "posterior")
-        found["right"].append(as_good(result.z, oracle.argmax(theta), theta))
+        found["right"].append(has_equal_value(result.z, oracle.argmax(theta), theta))
     return found
 
 

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 
 from combopeps import Result, identify, load_instance
 from combopeps.viz.answers import plot_result
-from combopeps.viz.canvas import ANSWER, OTHER, RIVAL
+from combopeps.viz.canvas import ANSWER, OTHER, RUNNER_UP
 
 EXAMPLES, OUT = Path("docs/examples"), Path("docs/results/readme")
 _RANKS = 12
@@ -68,7 +68,7 @@ def answers() -> Figure:
     panels[2].set_xlabel("posterior mean ± 2 s.d.")
     keys: list[tuple[str, Any, str]] = [
         (ANSWER, "-", "answer"),
-        (RIVAL, "--", "runner-up; in the ranking, the cut"),
+        (RUNNER_UP, "--", "runner-up; in the ranking, the cut"),
         (OTHER, "-", "everything else; width = measurements"),
     ]
     handles = [Line2D([], [], color=c, linestyle=style, linewidth=2.5, label=text) for c, style, text in keys]

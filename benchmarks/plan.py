@@ -28,9 +28,9 @@ from benchmarks._table import markdown
 from benchmarks._work import work
 from combopeps import identify, load_instance, plan
 from combopeps.errors import PriorWarning
-from combopeps.oracles.base import as_good
-from combopeps.session.forecast import mean_of
-from combopeps.utils.formatting import Share
+from combopeps.oracles.base import has_equal_value
+from combopeps.session.forecast import censored_mean
+from combopeps.utils.formatting import Proportion
 
 OUT = Path("docs/results/plan")
 DELTA, PLANNED, REAL = 0.05, 100, 200
@@ -94,12 +94,12 @@ def _real(name: str, rule: str, seed: int) -> tuple[int, bool]:
         result = identify(
             problem, lambda arm: means[arm] + std[arm] * noise.normal(), delta=DELTA, stopping=rule, rng=seed
         )
-    return result.samples, as_good(result.z, problem.oracle.argmax(theta), theta)
+    return result.samples, has_equal_value(result.z, problem.oracle.argmax(theta), theta)
 
 
 def compared(one: Unit, data: Arrays) -> tuple[Any, ...]:
     """A row: see `HEADER`."""
-    mean = mean_of(data["planned"].astype(float), data["planned_ended"])
+    mean = censored_mean(data["planned"].astype(float), data["planned_ended"])
     real, share, seen = data["real"], data["planned_right"].mean(), data["real_right"].mean()
     within, close = mean.low <= real.mean() <= mean.high, abs(share - seen) <= POINTS
     two = 2.0 * real.std(ddof=1) / np.sqrt(len(real))
@@ -132,7 +132,7 @@ def page(rows: Sequence[dict[str, str]], times: Sequence[dict[str, str]]) -> str
             row["instance"], row["rule"], f"{float(row['planned_mean']):,.0f}",
             f"{float(row['low']):,.0f} to {float(row['high']):,.0f}",
             f"{float(row['real_mean']):,.0f} ± {float(row['real_two_se']):,.0f}", row["within"],
-            str(Share.of(round(float(row["planned_right"]) * int(row["planned_runs"])), int(row["planned_runs"]))),
+            str(Proportion.of(round(float(row["planned_right"]) * int(row["planned_runs"])), int(row["planned_runs"]))),
             f"{100 * float(row['real_right']):.1f} %", row["close"],
         ]
         for row in rows

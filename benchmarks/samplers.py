@@ -1,6 +1,6 @@
 """Cost of an alternative against P(Alt): `python -m benchmarks.samplers [--quick]`.
 
-A sequential run as a policy makes it: every round one measurement changes the belief, and one alternative is drawn;
+A sequential run as a policy makes it: every round one measurement changes the posterior, and one alternative is drawn;
 the answer stays the same. Each row gives the averages over all rounds, the first search for facets included. Rejection
 is run while 1/P is affordable, and beyond that extrapolated from its acceptance rate (marked ~).
 Writes a table, a CSV file and a picture to docs/results/samplers/.
@@ -22,8 +22,8 @@ from benchmarks._problems import FAMILIES, Problem, answer, at_probability
 from benchmarks._table import markdown
 from combopeps import AlternativeSampler, TopKOracle
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
-from combopeps.alternatives.base import Question
-from combopeps.posterior import GaussianBelief
+from combopeps.alternatives.base import SamplingTask
+from combopeps.posterior import GaussianPosterior
 
 OUT = Path("docs/results/samplers")
 PROBABILITIES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
@@ -49,17 +49,17 @@ class Row:
 
 
 def run(
-    sampler: AlternativeSampler, problem: Problem, belief: GaussianBelief, rounds: int, seed: int
+    sampler: AlternativeSampler, problem: Problem, posterior: GaussianPosterior, rounds: int, seed: int
 ) -> tuple[float, float, float]:
-    """Seconds, oracle calls and draws per alternative, over `rounds` rounds that each change the belief."""
+    """Seconds, oracle calls and draws per alternative, over `rounds` rounds that each change the posterior."""
     rng = np.random.default_rng(seed)
-    z_hat = answer(problem, belief)
+    z_hat = answer(problem, posterior)
     seconds, calls, draws = 0.0, 0, 0
     for _ in range(rounds):
-        arm = int(rng.integers(len(belief.arms)))
-        belief.update(arm, float(belief.arms.row(arm) @ belief.theta_hat[0]) + rng.standard_normal())
+        arm = int(rng.integers(len(posterior.arms)))
+        posterior.update(arm, float(posterior.arms.row(arm) @ posterior.theta_hat[0]) + rng.standard_normal())
         start = time.perf_counter()
-        account = sampler.sample(belief, problem.oracle, z_hat, 1, rng).account
+        account = sampler.sample(posterior, problem.oracle, z_hat, 1, rng).account
         seconds += time.perf_counter() - start
         calls += account.oracle_calls
         draws += account.draws
@@ -84,7 +84,7 @@ def measure(family: str, problem: Problem, p: float, rounds: int) -> list[Row]:
         begin = time.perf_counter()
         from combopeps.posterior import RealSpace
 
-        question = Question(start, problem.oracle, z_hat, RealSpace(), 1.0)
+        question = SamplingTask(start, problem.oracle, z_hat, RealSpace(), 1.0)
         sampler.search(question, draws, generator, cap=draws)
         per_draw = (time.perf_counter() - begin) / draws
         rows.append(Row(family, problem.name, d, p, "rejection", 0, 1 / p, 1 / p, per_draw / p * 1e6, True))
@@ -133,11 +133,11 @@ def mixing() -> str:
     problem = Problem("symmetric top-k", oracle, np.r_[np.ones(3), np.zeros(9)], prior_mean=0.0, prior_std=1.0)
     table = []
     for p in (0.3, 1e-1, 1e-2, 1e-3, 1e-6):
-        belief = at_probability(problem, p)
-        z_hat = answer(problem, belief)
+        posterior = at_probability(problem, p)
+        z_hat = answer(problem, posterior)
         cells = [f"{p:g}"]
         for sampler in (HalfSpaceSampler(), HitAndRunSampler(), GibbsSampler()):
-            answers = sampler.sample(belief, oracle, z_hat, 400, 1).answers
+            answers = sampler.sample(posterior, oracle, z_hat, 400, 1).answers
             cells.append(f"{(answers[1:] != answers[:-1]).any(axis=1).mean():.2f}")
         table.append(cells)
     return markdown(["P(Alt)", "independent (half-space)", "hit-and-run", "gibbs"], table)

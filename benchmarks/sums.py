@@ -2,7 +2,7 @@
 
 Towns of 24 crossings and 38 two-way streets, the size of the Sioux Falls network; 40 routes can be measured, each with
 noise on its total length. One table has whole runs, from the first measurement to the posterior stop, looks included.
-The other has one town after n measurements of every route: how probable it is that theta >= 0 under the belief on R^d,
+The other has one town after n measurements of every route: how probable it is that theta >= 0 under the posterior on R^d,
 what share of proposals is kept, and the time of a draw in the box and of an alternative, one after each measurement.
 Times are of the processor. Writes docs/results/sums/sums.md. Seeds are fixed.
 """
@@ -23,7 +23,7 @@ from benchmarks._table import markdown
 from combopeps import Problem, ShortestPathOracle, identify
 from combopeps.alternatives import HalfSpaceSampler, current_answer
 from combopeps.alternatives.truncated_normal import tilted_box
-from combopeps.posterior import GaussianBelief
+from combopeps.posterior import GaussianPosterior
 
 OUT = Path("docs/results/sums")
 CROSSINGS, STREETS, ROUTES = 24, 38, 40
@@ -97,19 +97,19 @@ def alternatives(seed: int, counts: tuple[int, ...], rounds: int) -> list[list[o
     place, rng, rows = town(seed), np.random.default_rng(seed), []
     oracle, problem = place.oracle, place.problem(1.0)
     for n in counts:
-        belief, sampler = GaussianBelief.start(problem.signal), HalfSpaceSampler()
+        posterior, sampler = GaussianPosterior.start(problem.signal), HalfSpaceSampler()
         for arm, route in enumerate(place.routes):
-            belief.update(arm, float(route @ place.lengths), count=n)
-        z_hat = current_answer(belief, oracle)
-        found = sampler.probability(belief, oracle, z_hat, rng, draws=4000)
+            posterior.update(arm, float(route @ place.lengths), count=n)
+        z_hat = current_answer(posterior, oracle)
+        found = sampler.probability(posterior, oracle, z_hat, rng, draws=4000)
         begin = time.process_time()
-        kept, tries = tilted_box(belief, problem.space).draw(rng, 200, 1_000_000)
+        kept, tries = tilted_box(posterior, problem.space).draw(rng, 200, 1_000_000)
         draw = 1e3 * (time.process_time() - begin) / len(kept)
         begin = time.process_time()
         for _ in range(rounds):
             arm = int(rng.integers(len(place.routes)))
-            belief.update(arm, float(place.routes[arm] @ place.lengths + rng.normal()))
-            sampler.sample(belief, oracle, z_hat, 1, rng)
+            posterior.update(arm, float(place.routes[arm] @ place.lengths + rng.normal()))
+            sampler.sample(posterior, oracle, z_hat, 1, rng)
         each = 1e3 * (time.process_time() - begin) / rounds
         theta = found.log_space + log(found.inside / found.tries)
         powers = [f"1e{value / log(10):.0f}" for value in (theta, found.log_probability)]

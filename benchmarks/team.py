@@ -57,10 +57,10 @@ def fsync(folder: Path, rounds: int = 300) -> float:
 
 
 def begun(url: str, tells: int) -> list[tuple[int, float]]:
-    """A campaign with so many open queries, a sweep of all arms, and what is to be told of them."""
+    """A campaign with so many open queries, an initial design of all arms, and what is to be told of them."""
     problem = load_instance("topk-1000").problem
-    sweep = -(-tells // len(problem.arms))
-    queries = Campaign.create(url, problem, sweep=sweep).ask(tells)
+    initial_design = -(-tells // len(problem.arms))
+    queries = Campaign.create(url, problem, initial_design=initial_design).ask(tells)
     values = np.random.default_rng(0).normal(size=tells).tolist()
     return [(query.id, value) for query, value in zip(queries, values, strict=True)]
 

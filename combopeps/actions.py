@@ -26,8 +26,8 @@ from combopeps.errors import ActionError, AnswerError, ComboPepsError, Parameter
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels, as_vector
 from combopeps.posterior.arms import Arms
-from combopeps.utils.formatting import brief
-from combopeps.utils.validation import as_reals, check_kind, check_positive
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.validation import as_float_array, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
 _MAX_DINKELBACH_CALLS = 3
@@ -93,7 +93,7 @@ class Actions:
     >>> from combopeps import TopKOracle
     >>> actions = Actions(TopKOracle(["a", "b", "c"], k=2), "answers")
     >>> best = actions.best(np.array([[1.0, 5.0, 3.0]]))
-    >>> label, parts = actions.spell_out(best[0])
+    >>> label, parts = actions.decode_in_order(best[0])
     >>> best, sorted(label), parts
     (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
     """
@@ -104,7 +104,7 @@ class Actions:
         check_kind("oracle", oracle, ArgmaxOracle)
         check_positive("cost", cost)
         if part_cost is not None:
-            part_cost = as_reals("part_cost", part_cost)
+            part_cost = as_float_array("part_cost", part_cost)
             if part_cost.shape != (oracle.dim,) or not (np.isfinite(part_cost) & (part_cost >= 0.0)).all():
                 raise ParameterError(f"part_cost must be {oracle.dim} finite numbers of at least 0, one per component")
         if isinstance(actions, Actions):
@@ -123,8 +123,8 @@ class Actions:
         self._shared_number = np.array(self._numbers)[self._shared]
         if not len(self._shared):
             raise ActionError(
-                f"actions show {brief(self.oracle.components[0], 40)}, ..., and nothing that answers are made of: "
-                f"{brief(oracle.components[0], 40)}, ..."
+                f"actions show {short_repr(self.oracle.components[0], 40)}, ..., and nothing that answers are made of: "
+                f"{short_repr(oracle.components[0], 40)}, ..."
             )
         self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
         self._part_cost = self._of_actions(self.part_cost[None])[0]
@@ -174,11 +174,11 @@ class Actions:
 
     def parts_of(self, label: Any) -> tuple[int, ...]:
         """Return the arms on the action with this label, in the order of its results."""
-        return self.spell_out(self.oracle.encode(label) != 0.0)[1]
+        return self.decode_in_order(self.oracle.encode(label) != 0.0)[1]
 
     def describe(self, choice: Mask) -> tuple[Any, tuple[int, ...], tuple[int, ...] | None]:
         """Return the label of an action, the arms to be read, and its components in the action oracle."""
-        label, arms = self.spell_out(choice)
+        label, arms = self.decode_in_order(choice)
         return label, arms, tuple(np.flatnonzero(choice).tolist())
 
     def restored(self, numbers: Sequence[int]) -> Mask:
@@ -259,7 +259,7 @@ class Actions:
         missing = self.cover()[1]
         if missing:
             raise ActionError(
-                f"no action was found that shows {brief(missing[0], 80)} ({len(missing)} components in all): it cannot "
+                f"no action was found that shows {short_repr(missing[0], 80)} ({len(missing)} components in all): it cannot "
                 "be estimated; add actions that do"
             )
 
@@ -267,9 +267,9 @@ class Actions:
         """Return the decoded label of one action."""
         return self.oracle.decode(self._vector(action))
 
-    def spell_out(self, action: Mask) -> tuple[Any, tuple[int, ...]]:
+    def decode_in_order(self, action: Mask) -> tuple[Any, tuple[int, ...]]:
         """Return the label of one action, and the problem's components on it in the order of the label."""
-        label, parts = self.oracle.spell_out(self._vector(action))
+        label, parts = self.oracle.decode_in_order(self._vector(action))
         own = (self._numbers[i] for i in parts)
         return label, tuple(parts) if self.are_answers else tuple(number for number in own if number >= 0)
 
@@ -282,9 +282,9 @@ class Actions:
                 theta = np.maximum(theta, 0.0) if self.oracle.unit > 0 else (action == 0.0).astype(np.float64)
             again = self.oracle.argmax(theta)
         except ComboPepsError as cause:
-            raise ActionError(f"{brief(label, 80)} is no action: {cause}") from None
+            raise ActionError(f"{short_repr(label, 80)} is no action: {cause}") from None
         if not np.array_equal(again, action):
-            raise ActionError(f"{brief(label, 80)} is no action: {self.oracle!r} has no such answer")
+            raise ActionError(f"{short_repr(label, 80)} is no action: {self.oracle!r} has no such answer")
         return np.asarray(action != 0.0)
 
     def _vector(self, action: Mask) -> Array:
@@ -307,7 +307,7 @@ def _as_oracle(oracle: ArgmaxOracle, actions: Any) -> ArgmaxOracle:
     if isinstance(actions, str):
         raise ActionError(f'actions must be "answers", an oracle, or rows of 0 and 1, got {actions!r:.40}')
     labels = list(actions.keys()) if isinstance(actions, Mapping) else None
-    rows = as_reals("actions", list(actions.values()) if isinstance(actions, Mapping) else actions, ActionError)
+    rows = as_float_array("actions", list(actions.values()) if isinstance(actions, Mapping) else actions, ActionError)
     if rows.ndim != 2 or rows.shape[1] != oracle.dim or not len(rows):
         raise ActionError(f"actions must be K x {oracle.dim}, one entry per component, got shape {rows.shape}")
     wrong = np.flatnonzero(~((rows == 0.0) | (rows == 1.0)).all(axis=1) | ~rows.any(axis=1))

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-LONGEST_MESSAGE = 2_000  # characters; labels and values from files may have millions
+MAX_MESSAGE_LENGTH = 2_000  # characters; labels and values from files may have millions
 
 
 class ComboPepsError(Exception):
@@ -18,8 +18,8 @@ class ComboPepsError(Exception):
 
     def __init__(self, message: object = "", *args: object) -> None:
         text = message
-        if isinstance(message, str) and len(message) > LONGEST_MESSAGE:
-            half = LONGEST_MESSAGE // 2 - 25
+        if isinstance(message, str) and len(message) > MAX_MESSAGE_LENGTH:
+            half = MAX_MESSAGE_LENGTH // 2 - 25
             text = f"{message[:half]} [... {len(message) - 2 * half} characters ...] {message[-half:]}"
         super().__init__(text, *args)
 
@@ -103,7 +103,7 @@ class NoiseWarning(UserWarning):
     """Repeated measurements of an arm scatter more (no claim holds) or far less than the stated noise."""
 
 
-class FitWarning(UserWarning):
+class LinearityWarning(UserWarning):
     """The means of the arms are not a linear function of their rows, so that no claim holds."""
 
 
@@ -165,7 +165,7 @@ class ConnectionLostError(StateFileError):
         self.unknown = unknown
 
 
-class OtherOracleError(ComboPepsError, ValueError):
+class OracleMismatchError(ComboPepsError, ValueError):
     """A campaign created with a custom oracle was opened with a different oracle, or with none.
 
     Attributes
@@ -183,11 +183,11 @@ class LockError(ComboPepsError, TimeoutError):
     """A campaign's state file was locked by another process until the timeout."""
 
 
-class AccessError(ComboPepsError):
+class AuthorizationError(ComboPepsError):
     """A token is unknown to a server, or does not permit the request."""
 
 
-class LimitError(ComboPepsError):
+class RateLimitError(ComboPepsError):
     """A server refused a request because of its limits on size or rate."""
 
 
@@ -209,7 +209,7 @@ class RemoteError(ComboPepsError, ConnectionError):
         self.status = status
 
 
-class ReachError(ComboPepsError, ValueError):
+class IdentifiabilityError(ComboPepsError, ValueError):
     """Some answers cannot be distinguished by any number of measurements of the arms.
 
     Attributes

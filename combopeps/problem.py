@@ -11,11 +11,11 @@ from combopeps.actions import Actions, SingleArms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.validation import check_interface
-from combopeps.posterior.arms import Arms, check_reach
+from combopeps.posterior.arms import Arms, check_identifiability
 from combopeps.posterior.parameter_space import ParameterSpace, space_for
-from combopeps.posterior.per_label import Stated, each, stated
+from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
 from combopeps.posterior.scales import check_mean, check_scale, check_sizes
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 
 class Problem:
@@ -91,51 +91,51 @@ class Problem:
             raise ParameterError(f"a problem needs an ArgmaxOracle, got {type(oracle).__name__}")
         check_interface(oracle)
         components = oracle.components
-        book = LabelBook(components, oracle)
-        self.prior_mean: Stated | None = None
-        self.prior_std: Stated | None = None
+        book = LabelIndex(components, oracle)
+        self.prior_mean: NumberOrArray | None = None
+        self.prior_std: NumberOrArray | None = None
         if prior_mean is not None:
-            self.prior_mean = stated("prior_mean", prior_mean, components, check_mean, book, default=0.0)
+            self.prior_mean = numbers_by_label("prior_mean", prior_mean, components, check_mean, book, default=0.0)
         if prior_std is not None:
-            self.prior_std = stated("prior_std", prior_std, components, check_scale, book, default=1.0)
+            self.prior_std = numbers_by_label("prior_std", prior_std, components, check_scale, book, default=1.0)
         self.oracle = oracle
         self.arms = Arms.of(oracle, arms)
         labels = self.arms.labels
-        book = LabelBook(labels, oracle)
+        book = LabelIndex(labels, oracle)
         if noise_ratio is not None and noise_std is not None:
             raise ParameterError("noise_ratio is for noise_std=None: state the noise, or how its levels compare")
-        self.noise_std: Stated | None = None
+        self.noise_std: NumberOrArray | None = None
         if noise_std is not None:
-            self.noise_std = stated("noise_std", noise_std, labels, check_scale, book)
-        ratio = stated("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale, book)
-        self.noise: Array = each(ratio if self.noise_std is None else self.noise_std, len(self.arms))
+            self.noise_std = numbers_by_label("noise_std", noise_std, labels, check_scale, book)
+        ratio = numbers_by_label("noise_ratio", 1.0 if noise_ratio is None else noise_ratio, labels, check_scale, book)
+        self.noise: Array = as_array(ratio if self.noise_std is None else self.noise_std, len(self.arms))
         self.actions = None if actions is None else self._read_actions(actions, arms, cost, part_cost, book)
         if part_cost is not None and actions is None:
             raise ParameterError("part_cost is for actions=...: what single measurements cost is cost=")
         cost = cost if actions is None else 1.0  # results of single components have no cost of their own
-        self.cost: Array = each(stated("cost", cost, labels, check_scale, book), len(self.arms))
+        self.cost: Array = as_array(numbers_by_label("cost", cost, labels, check_scale, book), len(self.arms))
         self.measures_actions = self.actions is not None
         self.action_set = SingleArms(self.arms, self.cost) if self.actions is None else self.actions
         check_sizes(self.arms, self.noise, np.atleast_1d(1.0 if self.prior_std is None else self.prior_std))
         self.signal = self.arms.scaled(1.0 / self.noise)
         self.space = space_for(oracle, space)
-        self.known = check_reach(self.signal, oracle)  # some answers, with which those of a run are compared
+        self.known = check_identifiability(self.signal, oracle)  # some answers, with which those of a run are compared
 
-    def _read_actions(self, actions: Any, arms: Any, cost: Any, part_cost: Any, book: LabelBook) -> Actions:
+    def _read_actions(self, actions: Any, arms: Any, cost: Any, part_cost: Any, book: LabelIndex) -> Actions:
         """Return the actions of a problem whose arms are single components."""
         if arms is not None and not (isinstance(arms, Arms) and arms.labels == self.oracle.components):
             raise ParameterError("actions show every component on them: leave arms out, or leave actions out")
         check_scale("cost", cost)
         if part_cost is None:
             return Actions(self.oracle, actions, cost)
-        given = stated("part_cost", part_cost, self.oracle.components, check_mean, book, default=0.0)
-        parts = each(given, self.oracle.dim)
+        given = numbers_by_label("part_cost", part_cost, self.oracle.components, check_mean, book, default=0.0)
+        parts = as_array(given, self.oracle.dim)
         if (parts < 0.0).any():
             culprit = self.oracle.components[int(parts.argmin())]
             raise ParameterError(f"part_cost must not be negative, that of {culprit!r:.60} is {parts.min():g}")
         return Actions(self.oracle, actions, cost, parts)
 
-    def restated(self, **changes: Any) -> Problem:
+    def copy_with(self, **changes: Any) -> Problem:
         """Return the problem with other noise, cost, prior or actions: any keyword of the class but arms and space.
 
         Costs of single measurements do not apply to actions, nor vice versa: if `actions` changes from one to the
@@ -144,7 +144,7 @@ class Problem:
         Examples
         --------
         >>> from combopeps import TopKOracle
-        >>> Problem(TopKOracle(3, k=1), cost=2.0).restated(noise_std=0.1).cost
+        >>> Problem(TopKOracle(3, k=1), cost=2.0).copy_with(noise_std=0.1).cost
         array([2., 2., 2.])
         """
         options: dict[str, Any] = {
@@ -190,7 +190,7 @@ class Problem:
     @cached_property
     def worth(self) -> Array:
         """1 / relative_cost; 0 for arms that are dominated by a parallel arm with more information per cost."""
-        return np.where(self.priced.outdone, 0.0, 1.0 / self.relative_cost)
+        return np.where(self.priced.is_dominated, 0.0, 1.0 / self.relative_cost)
 
     def __repr__(self) -> str:
         noise = self.noise_std

@@ -1,4 +1,4 @@
-"""Independent random streams: one per replication (`Streams`), and named streams derived from a seed (`named`).
+"""Independent random streams: one per replication (`Streams`), and named streams derived from a seed (`named_seed`).
 
 The numbers of a replication do not depend on other replications. A named stream such as `named(seed, "query", 7)` is
 independent of the main stream of the run: drawing from it does not change the run, and the same arguments give the same
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.utils.jit import log, njit, sqrt
-from combopeps.utils.validation import MOST_RUNS, check_count, seed_error
+from combopeps.utils.validation import MAX_RUNS, check_count, seed_error
 
 Array = NDArray[np.float64]
 States = NDArray[np.uint64]
@@ -52,7 +52,7 @@ _KEYS = {
 """Spawn keys of named streams. Keys within each group must be distinct, and must not be changed."""
 
 
-def named(seed: int | np.random.SeedSequence, name: str, *moment: int) -> np.random.SeedSequence:
+def named_seed(seed: int | np.random.SeedSequence, name: str, *moment: int) -> np.random.SeedSequence:
     """Return the seed sequence of a named stream; `moment` distinguishes streams with the same name."""
     parent = seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
     return np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, _KEYS[name], *moment))
@@ -166,7 +166,7 @@ class Streams:
     @classmethod
     def of(cls, rng: int | np.random.Generator | None, replications: int) -> Streams:
         """Return streams from a parameter `rng`."""
-        check_count("replications", replications, MOST_RUNS)
+        check_count("replications", replications, MAX_RUNS)
         return cls(seed_sequence(rng).spawn(int(replications)))
 
     def seek(self, position: int) -> None:
@@ -196,7 +196,7 @@ class Streams:
 
     def named(self, r: int, name: str, *moment: int) -> np.random.SeedSequence:
         """Return the seed sequence of a named stream of row r."""
-        return named(self._seeds[r], name, *moment)
+        return named_seed(self._seeds[r], name, *moment)
 
     def uniform(self) -> Array:
         """Draw one uniform per row, (R,)."""

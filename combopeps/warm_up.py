@@ -29,7 +29,7 @@ from combopeps.oracles import (
     SpanningTreeOracle,
     TopKOracle,
 )
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.session.session import identify
 from combopeps.utils.jit import is_writable
@@ -59,7 +59,7 @@ def warm_up() -> float:
             _run(problem, "posterior")
             _run(problem, "guaranteed")
             _run(problem, "certified", policy="top-two")
-            _run(problem.restated(noise_std=None, prior_mean=None, prior_std=None), "posterior")
+            _run(problem.copy_with(noise_std=None, prior_mean=None, prior_std=None), "posterior")
             _reject(problem)
     return time.perf_counter() - start
 
@@ -92,8 +92,8 @@ def _run(problem: Problem, rule: str, **options: Any) -> None:
 def _reject(problem: Problem) -> None:
     """Draw alternatives by rejection, the method of runs while alternatives are probable."""
     oracle = problem.oracle
-    belief = GaussianBelief.start(problem.arms, prior_mean=1.0)
-    RejectionSampler().sample(belief, oracle, oracle.argmax(np.ones(oracle.dim)), rng=0)
+    posterior = GaussianPosterior.start(problem.arms, prior_mean=1.0)
+    RejectionSampler().sample(posterior, oracle, oracle.argmax(np.ones(oracle.dim)), rng=0)
 
 
 def _measure(problem: Problem) -> Callable[[Hashable], float]:

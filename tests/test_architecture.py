@@ -38,9 +38,9 @@ def test_the_linter_sees_an_import_that_does(tmp_path):
     assert "1 broken" in done.stdout
 
 
-def test_nobody_outside_asks_what_kind_of_belief_it_is():
-    """Diagonal or dense is decided once, in posterior/: elsewhere a belief answers for itself."""
-    asks = re.compile(r"isinstance\([^()]*(Diagonal|Dense)Belief|(Diagonal|Dense)Belief\b.*\bis\b")
+def test_nobody_outside_asks_what_kind_of_posterior_it_is():
+    """Diagonal or dense is decided once, in posterior/: elsewhere a posterior answers for itself."""
+    asks = re.compile(r"isinstance\([^()]*(Diagonal|Dense)Posterior|(Diagonal|Dense)Posterior\b.*\bis\b")
     package = ROOT / "combopeps"
     guilty = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
@@ -50,7 +50,7 @@ def test_nobody_outside_asks_what_kind_of_belief_it_is():
         if asks.search(line)
     ]
     assert not guilty
-    assert asks.search("    if isinstance(belief, DiagonalBelief):")
+    assert asks.search("    if isinstance(posterior, DiagonalPosterior):")
 
 
 def modules():

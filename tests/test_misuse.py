@@ -159,7 +159,7 @@ ORACLE = cp.TopKOracle(["a", "b", "c"], 1)
 PROBLEM = cp.Problem(ORACLE, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
 THETA = [0.0, 1.0, 3.0]
 BOUNDED = cp.Problem(ORACLE, noise_std=1.0, prior_mean=0.0, prior_std=1.0, space=cp.Box(-9.0, 9.0))
-BELIEF = cp.GaussianBelief.start(PROBLEM.arms)
+POSTERIOR = cp.GaussianPosterior.start(PROBLEM.arms)
 Z = np.array([1.0, 0.0, 0.0])
 
 
@@ -237,21 +237,26 @@ def used(session):
 
 
 def session_state(made):
-    return made.measurements(), [query.id for query in made.open_queries], made.belief.theta_hat.tobytes()
+    return made.measurements(), [query.id for query in made.open_queries], made.posterior.theta_hat.tobytes()
 
 
 def options_of_policies():
-    return {"problem": PROBLEM, "sampler": None, "prior_precision": 1.0, "replications": 1, "sweep": 0}
+    return {"problem": PROBLEM, "sampler": None, "prior_precision": 1.0, "replications": 1, "initial_design": 0}
 
 
 FUNCTIONS = {
     "least_expected_cost": lambda f: {"tau_star": 0.1, "delta": 0.05},
     "check_oracle": lambda f: {"oracle": ORACLE},
-    "check_reach": lambda f: {"arms": PROBLEM.arms, "oracle": ORACLE},
+    "check_identifiability": lambda f: {"arms": PROBLEM.arms, "oracle": ORACLE},
     "check_sampler": lambda f: {"make": cp.RejectionSampler, "draws": 20, "raises": False},
     "check_policy": lambda f: {"make": cp.Uniform, "raises": False},
-    "current_answer": lambda f: {"belief": BELIEF, "oracle": ORACLE},
-    "sample_belief": lambda f: {"belief": BELIEF, "space": cp.RealSpace(), "n": 2, "rng": np.random.default_rng(0)},
+    "current_answer": lambda f: {"posterior": POSTERIOR, "oracle": ORACLE},
+    "sample_posterior": lambda f: {
+        "posterior": POSTERIOR,
+        "space": cp.RealSpace(),
+        "n": 2,
+        "rng": np.random.default_rng(0),
+    },
     "identify": lambda f: {"problem": PROBLEM, "measure": measured, "budget": 4},
     "Session": lambda f: {"problem": PROBLEM},
     "simulate": lambda f: {"problem": PROBLEM, "theta": THETA, "budget": 4, "replications": 2},
@@ -281,8 +286,8 @@ FUNCTIONS = {
     "SpanningTreeOracle": lambda f: {"graph": graph().to_undirected()},
     "TopKOracle": lambda f: {"d_or_labels": 3, "k": 1},
     "Arms": lambda f: {"matrix": np.eye(3)},
-    "DenseBelief": lambda f: {"arms": PROBLEM.arms},
-    "DiagonalBelief": lambda f: {"arms": PROBLEM.arms},
+    "DensePosterior": lambda f: {"arms": PROBLEM.arms},
+    "DiagonalPosterior": lambda f: {"arms": PROBLEM.arms},
     "Box": lambda f: {},
     "AutoSampler": lambda f: {},
     "GibbsSampler": lambda f: {},
@@ -345,7 +350,7 @@ def test_the_table_holds_every_public_callable():
     abstract = {
         "ArgmaxOracle",
         "AlternativeSampler",
-        "GaussianBelief",
+        "GaussianPosterior",
         "Noise",
         "ParameterSpace",
         "Policy",
@@ -386,15 +391,15 @@ def test_methods_of_oracles(kind):
         "facets": {"z": z},
         "membership": {"z": z, "theta": np.ones(oracle.dim)},
         "index": {"label": oracle.components[0]},
-        "spell_out": {"z": z},
+        "decode_in_order": {"z": z},
     }
     found = {name: faults(getattr(oracle, name), lambda name=name: valid[name]) for name in valid}
     assert {name: texts for name, texts in found.items() if texts} == {}
 
 
 def test_methods_of_spaces_and_samplers():
-    sampler = {"belief": BELIEF, "oracle": ORACLE, "z_hat": Z, "n": 1, "rng": np.random.default_rng(0)}
-    odds = {"belief": BELIEF, "oracle": ORACLE, "z_hat": Z, "rng": np.random.default_rng(0), "draws": 64}
+    sampler = {"posterior": POSTERIOR, "oracle": ORACLE, "z_hat": Z, "n": 1, "rng": np.random.default_rng(0)}
+    odds = {"posterior": POSTERIOR, "oracle": ORACLE, "z_hat": Z, "rng": np.random.default_rng(0), "draws": 64}
     calls = {
         "RejectionSampler.sample": (cp.RejectionSampler().sample, sampler),
         "HalfSpaceSampler.sample": (cp.HalfSpaceSampler().sample, sampler),

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from combopeps import random as streams
-from combopeps.random import Streams, named
+from combopeps.random import Streams, named_seed
 
 ALARM = 1e-6
 SIZE = 20_000
@@ -83,10 +83,10 @@ def test_streams_of_a_generator_follow_its_seed_and_none_is_unpredictable():
 def test_a_named_stream_depends_on_owner_name_and_moment_alone():
     owner = np.random.SeedSequence(5).spawn(2)[1]
     keys = [("look", 3), ("look", 4), ("look",), ("nature",), ("generator",)]
-    draws = [np.random.default_rng(named(owner, *key)).random() for key in keys]
-    assert len({*draws, np.random.default_rng(named(7, *keys[0])).random()}) == len(keys) + 1
+    draws = [np.random.default_rng(named_seed(owner, *key)).random() for key in keys]
+    assert len({*draws, np.random.default_rng(named_seed(7, *keys[0])).random()}) == len(keys) + 1
     owner.spawn(3)  # whatever else it was asked for
-    assert draws == [np.random.default_rng(named(owner, *key)).random() for key in keys]
+    assert draws == [np.random.default_rng(named_seed(owner, *key)).random() for key in keys]
     assert draws[0] == np.random.default_rng(Streams([owner]).named(0, *keys[0])).random()
 
 
@@ -96,9 +96,9 @@ def test_a_named_stream_depends_on_owner_name_and_moment_alone():
 def test_the_numbers_behind_the_names_stay(name, number):
     """What a campaign asks next depends on them."""
     expected = np.random.SeedSequence(9, spawn_key=(number, 4)).generate_state(4)
-    np.testing.assert_array_equal(named(9, name, 4).generate_state(4), expected)
+    np.testing.assert_array_equal(named_seed(9, name, 4).generate_state(4), expected)
 
 
 def test_a_stream_without_a_name_is_refused():
     with pytest.raises(KeyError):
-        named(0, "aside")
+        named_seed(0, "aside")

@@ -88,7 +88,7 @@ def test_nothing_but_regular_files_is_replaced(writer, kind, tmp_path, monkeypat
 def test_every_refusal_names_the_path_and_the_cure(path):
     before = sorted(os.listdir("/dev"))
     with pytest.raises(FileFormatError, match="cannot be written: ") as refused:
-        files.replace(path, b"x")
+        files.write_atomically(path, b"x")
     assert refused.value.file == path
     if len(path) < 300:  # a name that is too long shows only when it is used
         with pytest.raises(FileFormatError, match="cannot be written"):
@@ -107,7 +107,7 @@ def test_permissions_are_those_that_the_umask_gives_and_old_files_keep_theirs(ma
         (tmp_path / "private").write_text("x")
         (tmp_path / "private").chmod(0o640)
         for name in ("new", "private"):
-            files.replace(tmp_path / name, b"y")
+            files.write_atomically(tmp_path / name, b"y")
     finally:
         os.umask(old)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -124,7 +124,7 @@ def test_drafts_have_names_that_nobody_can_guess_and_never_go_through_a_link(tmp
 
     monkeypatch.setattr(os, "open", watched)
     for _ in range(2):
-        files.replace(tmp_path / "x", b"x")
+        files.write_atomically(tmp_path / "x", b"x")
     (first, flags), (second, _) = opened
     assert first != second
     assert str(os.getpid()) not in first
@@ -141,7 +141,7 @@ def test_a_failure_on_the_way_leaves_the_old_file_and_no_draft(fault, tmp_path, 
 
     monkeypatch.setattr(os, fault, fail)
     with pytest.raises(FileFormatError, match="No space left"):
-        files.replace(tmp_path / "x", b"new")
+        files.write_atomically(tmp_path / "x", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     assert (tmp_path / "x").read_text() == "old"
 
@@ -149,7 +149,7 @@ def test_a_failure_on_the_way_leaves_the_old_file_and_no_draft(fault, tmp_path, 
 def test_a_hard_link_keeps_the_old_content(tmp_path):
     (tmp_path / "x").write_text("old")
     os.link(tmp_path / "x", tmp_path / "y")
-    files.replace(tmp_path / "x", b"new")
+    files.write_atomically(tmp_path / "x", b"new")
     assert ((tmp_path / "x").read_text(), (tmp_path / "y").read_text()) == ("new", "old")
 
 

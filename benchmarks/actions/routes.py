@@ -80,7 +80,7 @@ def table(runs: int, workers: Workers) -> str:
     rows: list[list[object]] = []
     for name, place in PLACES.items():
         single, theta = place.make()
-        whole, title = single.restated(actions="answers"), f"{name} (d = {single.oracle.dim})"
+        whole, title = single.copy_with(actions="answers"), f"{name} (d = {single.oracle.dim})"
         least = np.inf
         for what, problem, kind, budget in (
             ("single roads, TopTwo", single, TopTwo, place.roads),

@@ -18,7 +18,7 @@ from scipy.stats import binomtest
 from benchmarks._table import markdown
 from benchmarks._work import Workers
 from combopeps import Problem, identify, load_instance, lower_bound
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 
 DELTA = 0.1
 INSTANCES = ("tree-e20", "tree-e25")
@@ -49,7 +49,7 @@ def instance(name: str) -> tuple[Problem, np.ndarray]:
     """The problem with whole trees for measurements, and the truth."""
     made = load_instance(name)
     assert made.theta is not None
-    return made.problem.restated(actions="answers"), np.asarray(made.theta)
+    return made.problem.copy_with(actions="answers"), np.asarray(made.theta)
 
 
 def one(name: str, policy: str, rule: str, seed: int) -> Run:
@@ -63,7 +63,9 @@ def one(name: str, policy: str, rule: str, seed: int) -> Run:
     start = time.process_time()
     result = identify(problem, build, delta=DELTA, policy=policy, stopping=rule, rng=seed)
     seconds = time.process_time() - start
-    return Run(int(result.actions), result.samples, as_good(result.z, problem.oracle.argmax(theta), theta), seconds)
+    return Run(
+        int(result.actions), result.samples, has_equal_value(result.z, problem.oracle.argmax(theta), theta), seconds
+    )
 
 
 def limit(name: str) -> float:

@@ -26,7 +26,7 @@ from benchmarks.huge.listing import can_be_listed, listed_problem
 from benchmarks.huge.scale import POLICIES, RIVAL, Scale
 from benchmarks.policies import FACTOR, round_times
 from combopeps import Policy, Problem
-from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 
 TITLE, ALONE = "clock", True
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +46,8 @@ def units(scale: Scale) -> list[Unit]:
         _unit(family, size, policy, scale.rounds)
         for family, sizes in scale.sizes.items()
         for size in sizes
-        for policy in (*POLICIES, DEFAULT)
-        if (policy != RIVAL or can_be_listed(family, size)) and (policy != DEFAULT or size == sizes[-1])
+        for policy in (*POLICIES, DEFAULT_POLICY)
+        if (policy != RIVAL or can_be_listed(family, size)) and (policy != DEFAULT_POLICY or size == sizes[-1])
     ]
 
 
@@ -91,7 +91,7 @@ def measure(family: str, size: Size, policy: str, rounds: int) -> dict[str, obje
 
 
 def _jump(runner: Policy, theta: np.ndarray) -> None:
-    """To a late belief, at once."""
+    """To a late posterior, at once."""
     many = np.full(len(theta), LATE)
     runner.learn_many(np.arange(len(theta)), theta, many.astype(np.float64), many)
 

@@ -12,7 +12,7 @@ from benchmarks.huge.ends import estimates
 from benchmarks.huge.listing import MOST
 from benchmarks.huge.scale import Scale
 from benchmarks.huge.solved import RULES
-from combopeps.policies.registry import DEFAULT
+from combopeps.policies.registry import DEFAULT_POLICY
 
 EARLIER = {
     "before": "*Before* is what this page said earlier: an older version, on the machine as it was then. ",
@@ -94,7 +94,7 @@ def text(scale: Scale, out: Path, report: Path) -> str:
         **made,
         folder=os.path.relpath(out, report.parent).replace(os.sep, "/"),
         most=MOST,
-        default=DEFAULT,
+        default=DEFAULT_POLICY,
         half=int(clock[0]["rounds"]) // 2 if clock else 0,
         short=in_short(clock, earlier, slopes, done, solved),
         sizes=tables.sizes(clock),

@@ -20,7 +20,7 @@ from benchmarks.huge.clock import ROOT
 from benchmarks.huge.families import FAMILIES, Size, problem
 from benchmarks.huge.listing import can_be_listed, listed_problem
 from benchmarks.huge.scale import POLICIES, RIVAL, Scale
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 
 TITLE, ALONE = "runs", False
 DELTA = 0.05
@@ -92,7 +92,7 @@ def one(jobs: int, family: str, size: Size, d: int, policy: str, seed: int, budg
     return {
         "samples": np.asarray(result.samples),
         "ended_by": np.asarray(result.stop_reason),
-        "right": np.asarray(as_good(result.z, best, theta)),
+        "right": np.asarray(has_equal_value(result.z, best, theta)),
         "oracle_calls": np.asarray(calls.rows),
         "answer": np.asarray(hashlib.sha256(np.flatnonzero(result.z).tobytes()).hexdigest()[:12]),
         "seconds": np.asarray(seconds),

@@ -19,7 +19,7 @@ from benchmarks.huge.families import FAMILIES, planted, rings_oracle
 from benchmarks.huge.scale import Scale
 from benchmarks.stopping.cost import instances
 from combopeps import Problem, StoppingRule, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.stopping import Verdict, View
 from combopeps.stopping.registry import stopping_rule
 
@@ -87,7 +87,7 @@ def solve(jobs: int, name: str, rule: str, budget: int | None) -> Arrays:
         "samples": result.samples,
         "looks": watch.looks,
         "ended_by": result.stop_reason,
-        "right": as_good(result.z, oracle.argmax(theta), theta),
+        "right": has_equal_value(result.z, oracle.argmax(theta), theta),
         "error_probability": result.error_probability,
         "claim": result.claim,
         "seconds": seconds,

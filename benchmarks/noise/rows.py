@@ -1,4 +1,4 @@
-"""Results that are no linear function of the rows: how often runs are wrong, and how often a `FitWarning` says so."""
+"""Results that are no linear function of the rows: how often runs are wrong, and how often a `LinearityWarning` says so."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def table(runs: int, workers: Workers, out: Path | None) -> str:
             work = ((*case(seed), "normal", rule, BUDGET, seed, means) for seed in range(runs))
             done = many(work, workers, f"{name}, {rule}")
             mean = float(np.mean([run.samples for run in done]))
-            wrong, warned = share(run.wrong for run in done), share("FitWarning" in run.warned for run in done)
-            both = share(run.wrong and "FitWarning" in run.warned for run in done)
+            wrong, warned = share(run.wrong for run in done), share("LinearityWarning" in run.warned for run in done)
+            both = share(run.wrong and "LinearityWarning" in run.warned for run in done)
             rows.append((name, rule, len(done), mean, wrong, warned, both))
     if out is not None:
         write_csv(out / "rows.csv", HEADER, rows)

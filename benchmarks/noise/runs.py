@@ -10,9 +10,9 @@ import numpy as np
 
 from benchmarks._work import Workers
 from combopeps import Problem, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.session import Noise
-from combopeps.session.environment import Nature, OneRun
+from combopeps.session.environment import Environment, SingleRunDraws
 
 Means = Callable[[Problem, np.ndarray], np.ndarray]
 
@@ -34,7 +34,7 @@ class Averaged(Noise):
     kind: Noise
     times: int
 
-    def draw(self, mean: np.ndarray, std: np.ndarray, draws: OneRun) -> np.ndarray:
+    def draw(self, mean: np.ndarray, std: np.ndarray, draws: SingleRunDraws) -> np.ndarray:
         return sum(self.kind.draw(mean, std, draws) for _ in range(self.times)) / self.times
 
 
@@ -47,14 +47,14 @@ def one(
     problem: Problem, theta: np.ndarray, noise: str | Noise, rule: str, budget: int, seed: int, means: Means = linear
 ) -> Ended:
     """One run at delta = 0.05; policy and noise both hang on the seed."""
-    nature = Nature(problem, means(problem, theta), OneRun(np.random.default_rng([seed, 1])), noise)
+    nature = Environment(problem, means(problem, theta), SingleRunDraws(np.random.default_rng([seed, 1])), noise)
     arm_of = {label: np.array([arm]) for arm, label in enumerate(problem.arms.labels)}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         result = identify(
             problem, lambda label: float(nature.measure(arm_of[label])[0]), stopping=rule, budget=budget, rng=seed
         )
-    wrong = bool(result.evidence.stop) and not as_good(result.z, problem.oracle.argmax(theta), theta)
+    wrong = bool(result.evidence.stop) and not has_equal_value(result.z, problem.oracle.argmax(theta), theta)
     return Ended(result.samples, bool(result.evidence.stop), wrong, frozenset(w.category.__name__ for w in seen))
 
 

@@ -19,7 +19,7 @@ from benchmarks.paper._cases import INSTANCES, SEED, TITLES, problem, recipes
 from benchmarks.paper._scale import Scale
 from combopeps import PEPS, AlternativeSampler
 from combopeps.alternatives import HalfSpaceSampler
-from combopeps.alternatives.base import Account, Alternatives, Question, sample_belief
+from combopeps.alternatives.base import Alternatives, SamplingStats, SamplingTask, draw_thetas
 
 TITLE = "rejection"
 SAMPLERS = ("rejection", "half-spaces")
@@ -38,21 +38,21 @@ class CappedRejection(AlternativeSampler):
         self._rest, self.cap = HalfSpaceSampler(), cap
         self._batch = 1
 
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        belief, oracle, z_hat, space, eta = question
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
+        posterior, oracle, z_hat, space, eta = question
         draws, batch = 0, self._batch
         while draws < self.cap:
             batch = min(batch, self.cap - draws, _LARGEST_BATCH)
-            thetas, _ = sample_belief(belief, space, batch, rng, eta)
+            thetas, _ = draw_thetas(posterior, space, batch, rng, eta)
             hits = np.flatnonzero(~oracle.membership(z_hat, thetas))
             if len(hits):
                 draws += int(hits[0]) + 1
                 self._batch = min(64, 1 + (self._batch + draws) // 2)
                 theta = thetas[hits[:1]]
-                return Alternatives(theta, oracle.argmax(theta), Account(draws, draws))
+                return Alternatives(theta, oracle.argmax(theta), SamplingStats(draws, draws))
             draws, batch = draws + batch, 2 * batch
         rest = self._rest._sample(question, n, rng)
-        return Alternatives(rest.thetas, rest.answers, Account(draws, draws))
+        return Alternatives(rest.thetas, rest.answers, SamplingStats(draws, draws))
 
 
 def units(scale: Scale) -> list[Unit]:

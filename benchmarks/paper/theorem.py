@@ -20,7 +20,7 @@ from benchmarks.paper._scale import Scale
 from combopeps import Box, DoublingPEPS, Policy, Problem
 from combopeps.alternatives import HalfSpaceSampler
 from combopeps.policies.registry import policy_class
-from combopeps.utils.parallel import spread
+from combopeps.utils.parallel import parallel_map
 
 TITLE = "theorem"
 RECIPE, SIDE = "soare:d=2,omega=0.1", 2.0
@@ -55,7 +55,9 @@ def exponents(policy: Policy, theta: np.ndarray, looks: dict[int, int], seed: in
         policy.learn(arm, means[arm] + made.noise_std * nature.standard_normal(policy.replications))
         if n in looks:
             for r in range(policy.replications):
-                estimate = HalfSpaceSampler().probability(policy.belief.row(r), made.oracle, best, n, space=made.space)
+                estimate = HalfSpaceSampler().probability(
+                    policy.posterior.row(r), made.oracle, best, n, space=made.space
+                )
                 found[r, at] = -estimate.log_probability / looks[n]
             at += 1
     return found
@@ -88,7 +90,7 @@ def _unit(kind: str, scale: Scale) -> Unit:
 
     def compute(jobs: int) -> Arrays:
         seeds = (SEED + 10, SEED + 20)  # two halves, whatever the number of processes: the same figures
-        halves = spread(_block, ((kind, max(1, runs // 2), looks, seed) for seed in seeds), n_jobs=jobs)
+        halves = parallel_map(_block, ((kind, max(1, runs // 2), looks, seed) for seed in seeds), n_jobs=jobs)
         found, shares = (np.concatenate(parts) for parts in zip(*halves, strict=True))
         return {"T": np.array(list(looks.values())), "exponent": found, "lam": shares}
 

@@ -59,21 +59,21 @@ less. The interval knows of scatter, not of what changes: caches that no longer 
 
 What ends first:
 
-- *Memory of what has d x d entries.* A belief is diagonal, d numbers, as long as each arm shows one component. General
+- *Memory of what has d x d entries.* A posterior is diagonal, d numbers, as long as each arm shows one component. General
   arms make it dense: {dense_words}
 - *Building the problem.* Graphs come as networkx graphs, which take about a kilobyte for each edge and far longer to
   build than a round takes.
-- *Measurements.* A sweep over d components takes d measurements before anything is known of each. With a million
+- *Measurements.* An initial design over d components takes d measurements before anything is known of each. With a million
   components this, and not the time of a round, is what there is to save.
 
 ## What to do there
 
-- Keep arms single components, or combine them beforehand: beliefs stay diagonal.
+- Keep arms single components, or combine them beforehand: posteriors stay diagonal.
 - Coarser components: streets instead of pieces of streets, groups of items instead of items; refine those that matter
   (those on the leading answers) in a second problem.
-- Measure whole answers where one measurement can show many components ([](actions.md)): a sweep then takes a few
+- Measure whole answers where one measurement can show many components ([](actions.md)): an initial design then takes a few
   measurements instead of d.
-- State what is known: a prior mean per component takes the place of a sweep. Where there is none, `sweep` says how
+- State what is known: a prior mean per component takes the place of an initial design. Where there is none, `initial_design` says how
   often everything is measured first.
 - Ask for batches (`identify(..., batch_size=100)`): one round chooses all of them.
 - A general list of answers beyond some 10^5 rows wants an oracle of its own ([](oracles.md)): an argmax need not look

@@ -19,7 +19,7 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.stopping import Verdict, View
 
 _LIMIT = 0.2
@@ -72,7 +72,7 @@ def table(budget: int) -> str:
                 budget=budget,
             )
             total = time.perf_counter() - start
-            right = as_good(result.z, oracle.argmax(theta), theta)
+            right = has_equal_value(result.z, oracle.argmax(theta), theta)
             share = rule.seconds / total
             rows.append(
                 [name, rule.name, f"{result.samples:,}", "yes" if right else "NO", rule.looks, f"{total:.1f}",

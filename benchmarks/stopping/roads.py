@@ -17,7 +17,7 @@ from scipy.spatial import Delaunay
 from benchmarks._table import markdown
 from benchmarks._work import Workers
 from combopeps import Problem, ShortestPathOracle, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 
 DELTA, NOISE = 0.05, 0.1
 BUDGET = 300_000
@@ -68,7 +68,7 @@ def one(seed: int, rule: str, budget: int = BUDGET) -> Trip:
         rng=seed,
     )
     seconds = time.perf_counter() - start
-    right = as_good(result.z, problem.oracle.argmax(theta), theta)
+    right = has_equal_value(result.z, problem.oracle.argmax(theta), theta)
     return Trip(problem.oracle.dim, result.samples, result.stop_reason == rule, right, seconds)
 
 

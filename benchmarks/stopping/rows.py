@@ -19,7 +19,7 @@ from benchmarks._problems import grid_oracle
 from benchmarks._table import markdown
 from benchmarks._work import Workers
 from combopeps import ArgmaxOracle, ExplicitOracle, MatchingOracle, Problem, StoppingRule, TopKOracle, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.stopping import Verdict, View
 from combopeps.stopping.registry import stopping_rule
 
@@ -128,7 +128,7 @@ def one(name: str, rule: str, quick: bool, seed: int) -> Run:
         rng=seed,
     )
     seconds = time.perf_counter() - start
-    wrong = result.stop_reason == rule and not as_good(result.z, best, theta)
+    wrong = result.stop_reason == rule and not has_equal_value(result.z, best, theta)
     return Run(result.samples, wrong, calls.rows, watched.rows, seconds)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks._counting import Calls
 from benchmarks._work import Workers
 from combopeps import Problem, StoppingRule, identify
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 
 POLICY = "top-two"  # explores, and for the posterior and the heuristic rule chooses everything
 
@@ -63,7 +63,7 @@ def one(
     seconds = time.perf_counter() - start
     stopped = result.stop_reason not in ("budget", "indistinguishable")
     epsilon = 0.0 if isinstance(stopping, str) else stopping.epsilon
-    right = as_good(result.z, best, theta) or float((best - result.z) @ theta) <= epsilon
+    right = has_equal_value(result.z, best, theta) or float((best - result.z) @ theta) <= epsilon
     right = right or not stopped  # a run without a claim makes no false one
     return Run(result.samples, right, calls.rows, seconds)
 

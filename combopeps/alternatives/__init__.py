@@ -2,14 +2,14 @@
 
 from combopeps.alternatives.auto import AutoSampler
 from combopeps.alternatives.base import (
-    Account,
     Alternatives,
     AlternativeSampler,
     AltProbability,
-    Question,
+    SamplingStats,
+    SamplingTask,
     current_answer,
-    sample_belief,
-    sample_posterior,
+    draw_thetas,
+    draw_thetas_and_noise,
 )
 from combopeps.alternatives.check import check_sampler
 from combopeps.alternatives.cone import Cone, Limits
@@ -30,7 +30,6 @@ from combopeps.alternatives.replicated import Cones, ListedCones
 __all__ = [
     "HALVINGS",
     "SAMPLERS",
-    "Account",
     "AltProbability",
     "AlternativeSampler",
     "Alternatives",
@@ -42,17 +41,18 @@ __all__ = [
     "HitAndRunSampler",
     "Limits",
     "ListedCones",
-    "Question",
     "Ranked",
     "Ranking",
     "RejectionSampler",
+    "SamplingStats",
+    "SamplingTask",
     "check_epsilon",
     "check_sampler",
     "count_worse",
     "current_answer",
+    "draw_thetas",
+    "draw_thetas_and_noise",
     "over_noise",
     "rank_answers",
     "rough_error_probability",
-    "sample_belief",
-    "sample_posterior",
 ]

@@ -156,7 +156,7 @@ def _log_ratio(u, b):
 
 @njit(cache=True, nogil=True)
 def karp_luby_in_box(state, rows, normal_in_box, tilt, free, cap, thetas):
-    """Fill `thetas` with draws from the belief in the box, restricted to the union of the half-spaces.
+    """Fill `thetas` with draws from the posterior in the box, restricted to the union of the half-spaces.
 
     Returns the number of rows filled, the number of proposals, the sum and sum of squares of the acceptance
     probabilities, and ln sum_f M_f.
@@ -395,7 +395,7 @@ def _tilted_coordinate(i, kappa, y, normal_in_box):
 
 @njit(cache=True, nogil=True)
 def _log_tilted_mass(kappa, f, rows, normal_in_box, log_box):
-    """Return ln E[exp(kappa y_f @ theta)] under the belief in the box, and its first two derivatives in kappa."""
+    """Return ln E[exp(kappa y_f @ theta)] under the posterior in the box, and its first two derivatives in kappa."""
     _, indptr, indices, data = rows
     theta, deviation = normal_in_box[0], normal_in_box[1]
     value, slope, curvature = 0.0, 0.0, 0.0

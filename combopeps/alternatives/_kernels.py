@@ -5,7 +5,7 @@ Facet f is the row y_f = z_f - z_hat, stored sparsely: `indices[p], data[p]` for
     gap_f = -y_f @ theta_hat,   width_f = y_f' S y_f,   b_f = gap_f sqrt(eta / width_f),   log_w_f = ln Phi(-b_f)
 
 Its half-space is {theta : y_f @ theta > 0}, of probability Phi(-b_f) under N(theta_hat, S / eta). `rows` is the tuple
-(size, indptr, indices, data). `spread` is that of the belief: the variances of its components (one axis), or L with
+(size, indptr, indices, data). `spread` is that of the posterior: the variances of its components (one axis), or L with
 S = L L' (two axes). `weight` is exp(log_w - reference); `blocks` holds its sums over blocks of `BLOCK` facets.
 
 Functions that end in `_batch` take the facets of R replications, sizes[r] of them; their arrays have a leading
@@ -157,7 +157,7 @@ def information(rows, weight, width, out):
 
 
 @njit(cache=True, nogil=True)
-def information_of_some(rows, weight, blocks, total, width, shift, picks, out):
+def sampled_information(rows, weight, blocks, total, width, shift, picks, out):
     """Estimate `information` from `picks` facets, drawn in proportion to their weights by systematic sampling.
 
     The points are (shift + k) total / picks, k = 0, 1, ..., on the cumulative weights.
@@ -307,7 +307,7 @@ def _count_violated(moved_indices, moved, column, facet, indptr, indices, data, 
 def karp_luby(
     state, rows, index, theta_hat, spread, eta, gap, width, weight, blocks, total, slack, low, high, cap, thetas
 ):
-    """Fill `thetas` with draws from the belief restricted to the union of the half-spaces (and to a box).
+    """Fill `thetas` with draws from the posterior restricted to the union of the half-spaces (and to a box).
 
     Pick a facet by weight, draw theta in its half-space, keep it with probability 1 / N(theta) if it lies in the box,
     where N counts the half-spaces that contain theta. Facets that no component has moved towards are not evaluated.

@@ -18,14 +18,14 @@ import numpy as np
 
 from combopeps.oracles.base import ArgmaxOracle, Array
 
-MULTIPLE = 3  # rows aside per row that chooses
+MAX_ROW_RATIO = 3  # rows aside per row that chooses
 _FREE_ROWS = 64  # rows aside that are always allowed
 _MAX_ANSWERS, _MAX_COORDINATES = 2048, 2_000_000  # of the cached answers
 _MAX_RECENT = 4  # thetas cached with their answers: a stopping rule and the next choice ask for the same one
 _MIN_RUN_ROWS = 8  # rows that choose, from which on this counts as a run
 
 
-class Memory:
+class AnswerCache:
     """The answers of one run without duplicates, the latest last, and counts of its oracle calls.
 
     Attributes
@@ -38,7 +38,7 @@ class Memory:
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> memory = Memory(TopKOracle(3, k=1))
+    >>> memory = AnswerCache(TopKOracle(3, k=1))
     >>> memory.ask(np.eye(3)[:2], aside=True).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     >>> memory.aside, memory.affords(80)
@@ -75,7 +75,7 @@ class Memory:
         return answers
 
     def answer(self, theta: Array) -> Array:
-        """Return the best answer under the mean of a belief; the last few are cached by theta.
+        """Return the best answer under the mean of a posterior; the last few are cached by theta.
 
         Does not change the counts: the row is counted when an arm is chosen by the answer.
         """
@@ -114,9 +114,9 @@ class Memory:
         last = [z for _, z in islice(reversed(self._answers.values()), most)]
         return np.array(last).reshape(len(last), self.oracle.dim)
 
-    def affords(self, rows: float, free: float = 0.0) -> bool:
+    def can_afford(self, rows: float, free: float = 0.0) -> bool:
         """Return whether the budget allows `rows` more rows aside; `free` rows are granted on top of it."""
-        return self.aside + rows <= MULTIPLE * self.chosen + _FREE_ROWS + free
+        return self.aside + rows <= MAX_ROW_RATIO * self.chosen + _FREE_ROWS + free
 
     @property
     def apart(self) -> bool:

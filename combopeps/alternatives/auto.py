@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives.base import (
-    Account,
     Alternatives,
     AlternativeSampler,
     AltProbability,
-    Question,
-    sample_belief,
+    SamplingStats,
+    SamplingTask,
+    draw_thetas,
 )
-from combopeps.alternatives.budgeted_cone import SparingCone
+from combopeps.alternatives.budgeted_cone import BudgetedCone
 from combopeps.alternatives.cone import Cone
 from combopeps.alternatives.half_space import HalfSpaceSampler
 from combopeps.alternatives.rejection import RejectionSampler
@@ -49,7 +49,7 @@ _FORCED_CALLS = 32  # calls by half-spaces after rejection has failed: in a box 
 
 
 def sample_with_few_calls(
-    question: Question, n: int, rng: np.random.Generator, cone: SparingCone, half_space: HalfSpaceSampler
+    question: SamplingTask, n: int, rng: np.random.Generator, cone: BudgetedCone, half_space: HalfSpaceSampler
 ) -> Alternatives:
     """Draw n alternatives with few oracle calls; see the module."""
     memory, calls_before = cone.memory, cone.memory.chosen + cone.memory.aside
@@ -58,15 +58,15 @@ def sample_with_few_calls(
         thetas, answers, draws = _plain_draws(question, n, rng, cone)
     if len(thetas) == n:
         calls = memory.chosen + memory.aside - calls_before
-        return Alternatives(thetas, answers, Account(draws, calls, cone.size))
+        return Alternatives(thetas, answers, SamplingStats(draws, calls, cone.size))
     rest = half_space._sample(question, n - len(thetas), rng)
     cone.is_rare = not rest.account.log_probability > _MIN_LOG_PROBABILITY
     calls = memory.chosen + memory.aside - calls_before
-    account = Account(draws + rest.account.draws, calls, cone.size, rest.account.log_probability)
+    account = SamplingStats(draws + rest.account.draws, calls, cone.size, rest.account.log_probability)
     return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
 
-def _beaten_mask(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.bool_]:
+def _beaten_mask(cone: BudgetedCone, thetas: Array, most: int) -> NDArray[np.bool_]:
     """Return under which thetas a known answer beats z_hat; at most `most` need to be found.
 
     While little is known, answers change often: where recent answers beat z_hat under the first draws, no facets are
@@ -78,22 +78,24 @@ def _beaten_mask(cone: SparingCone, thetas: Array, most: int) -> NDArray[np.bool
     return cone.beaten_by_known(thetas)
 
 
-def _no_alternatives(cone: SparingCone) -> tuple[Array, Array, int]:
+def _no_alternatives(cone: BudgetedCone) -> tuple[Array, Array, int]:
     """Return no alternatives, no answers and zero draws."""
     return np.empty((0, len(cone.z_hat))), np.empty((0, len(cone.z_hat))), 0
 
 
-def _plain_draws(question: Question, n: int, rng: np.random.Generator, cone: SparingCone) -> tuple[Array, Array, int]:
+def _plain_draws(
+    question: SamplingTask, n: int, rng: np.random.Generator, cone: BudgetedCone
+) -> tuple[Array, Array, int]:
     """Return up to n alternatives among plain draws, their best answers, and the number of draws."""
-    belief, _, z_hat, space, eta = question
+    posterior, _, z_hat, space, eta = question
     found, answers, draws = _no_alternatives(cone)
     batch = _FIRST_DRAWS * n
     while len(found) < n and draws < _MAX_DRAWS * n:
-        thetas, inside = sample_belief(belief, space, min(batch, _MAX_DRAWS * n - draws), rng, eta)
+        thetas, inside = draw_thetas(posterior, space, min(batch, _MAX_DRAWS * n - draws), rng, eta)
         draws, batch, thetas = draws + len(thetas), 4 * batch, thetas[inside]
         beaten = _beaten_mask(cone, thetas, n - len(found))
         still = (~beaten[: n - len(found)]).nonzero()[0]  # at most as many oracle calls as alternatives are missing
-        if draws <= _FIRST_DRAWS * n and len(still) and cone.memory.affords(len(still)):
+        if draws <= _FIRST_DRAWS * n and len(still) and cone.memory.can_afford(len(still)):
             best = cone.memory.ask(thetas[still], aside=True)
             new = strictly_better(best, z_hat, thetas[still])
             found, answers = np.concatenate([found, thetas[still[new]]]), np.concatenate([answers, best[new]])
@@ -120,10 +122,10 @@ class AutoSampler(AlternativeSampler):
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> from combopeps.posterior import Arms, GaussianBelief
+    >>> from combopeps.posterior import Arms, GaussianPosterior
     >>> oracle = TopKOracle(6, k=2)
-    >>> belief = GaussianBelief.start(Arms.of(oracle))
-    >>> AutoSampler().sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), n=2, rng=0).thetas.shape
+    >>> posterior = GaussianPosterior.start(Arms.of(oracle))
+    >>> AutoSampler().sample(posterior, oracle, oracle.argmax(posterior.theta_hat[0]), n=2, rng=0).thetas.shape
     (2, 6)
     """
 
@@ -137,28 +139,28 @@ class AutoSampler(AlternativeSampler):
         self._pause = 0  # calls until half-spaces are considered again
         self._forced = 0  # calls for which they are used whatever their cost
 
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        belief, oracle, _, _, eta = question
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
+        posterior, oracle, _, _, eta = question
         limits, count = self.half_space.limits, oracle.facet_count
         cone = self.cone_of(question)
         self.half_space.cone = cone
         if count is not None and count <= _SHORT_LIST and limits.closed_form:
             return self.half_space._sample(question, n, rng)
-        if isinstance(cone, SparingCone):
+        if isinstance(cone, BudgetedCone):
             return sample_with_few_calls(question, n, rng, cone, self.half_space)
         self._pause = max(0, self._pause - 1)
         if cone.explored and self._pause == 0:
-            cone.sync(belief, eta)
+            cone.sync(posterior, eta)
             self._forced = max(0, self._forced - 1)
-            if self._forced or _half_spaces_are_cheaper(belief.dim, cone):
-                cone.extend(belief, eta, rng, limits)
-                return self.half_space.draw(belief, n, rng, eta, cone)
+            if self._forced or _half_spaces_are_cheaper(posterior.dim, cone):
+                cone.extend(posterior, eta, rng, limits)
+                return self.half_space.draw(posterior, n, rng, eta, cone)
             self._pause = _PAUSE
         thetas, answers, draws, inside, hits, calls = self._rejection.search(question, n, rng, cap=self.tries * n)
         if count is None or count > limits.max_facets or not limits.closed_form:
             cone.remember_alternatives(thetas)
         if len(thetas) == n:
-            account = Account(draws, calls, log_probability=log(hits / inside))
+            account = SamplingStats(draws, calls, log_probability=log(hits / inside))
             return Alternatives(thetas, answers, account)
         self._pause, self._forced = 0, _FORCED_CALLS
         rest = self.half_space._sample(question, n - len(thetas), rng)
@@ -166,10 +168,10 @@ class AutoSampler(AlternativeSampler):
         account = replace(rest.account, draws=draws, oracle_calls=calls)
         return Alternatives(np.concatenate([thetas, rest.thetas]), np.concatenate([answers, rest.answers]), account)
 
-    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+    def _probability(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> AltProbability:
         return self.survey(question, draws, rng)[1]
 
-    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+    def survey(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """Draw from the known half-spaces, and estimate P(Alt) by the proposals."""
         self.half_space.cone = self.cone_of(question)
         return self.half_space.survey(question, draws, rng)

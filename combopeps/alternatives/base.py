@@ -1,4 +1,4 @@
-"""Base class of samplers of alternatives: draws from the belief, restricted to where z_hat is not best.
+"""Base class of samplers of alternatives: draws from the posterior, restricted to where z_hat is not best.
 
 theta ~ N(theta_hat, V^-1 / eta)   conditioned on   theta in Theta,   max_z z @ theta > z_hat @ theta
 """
@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives._box_kernels import draw_truncated_normals
-from combopeps.alternatives.budgeted_cone import SparingCone, cone_of
+from combopeps.alternatives.budgeted_cone import BudgetedCone, cone_of
 from combopeps.alternatives.cone import Cone
 from combopeps.alternatives.truncated_normal import replace_misses
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_vector
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace, space_for
 from combopeps.random import stream_from
-from combopeps.utils.validation import MOST_DRAWS, as_generator, check_count, check_kind, check_positive
+from combopeps.utils.validation import MAX_DRAWS, as_generator, check_count, check_kind, check_positive
 
 
 @dataclass(frozen=True)
-class Account:
+class SamplingStats:
     """Cost of a call of a sampler, and its estimate of P(Alt).
 
     Attributes
@@ -41,7 +41,7 @@ class Account:
     facets
         Known facets of the cone.
     log_probability
-        Estimate of ln P(Alt) under the belief; NaN if the call gives none.
+        Estimate of ln P(Alt) under the posterior; NaN if the call gives none.
     """
 
     draws: int
@@ -56,7 +56,7 @@ class Alternatives:
 
     thetas: Array
     answers: Array
-    account: Account
+    account: SamplingStats
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ class AltProbability:
         return exp(min(0.0, self.log_mass - self.log_space + log(accepted_bound / inside_bound)))
 
 
-class Question(NamedTuple):
-    """Arguments of a sampler: the belief of one replication, Z, an answer, Theta, and eta."""
+class SamplingTask(NamedTuple):
+    """Arguments of a sampler: the posterior of one replication, Z, an answer, Theta, and eta."""
 
-    belief: GaussianBelief
+    posterior: GaussianPosterior
     oracle: ArgmaxOracle
     z_hat: Array
     space: ParameterSpace
@@ -136,7 +136,7 @@ class AlternativeSampler(ABC):
 
     def sample(
         self,
-        belief: GaussianBelief,
+        posterior: GaussianPosterior,
         oracle: ArgmaxOracle,
         z_hat: Array,
         n: int = 1,
@@ -149,10 +149,10 @@ class AlternativeSampler(ABC):
 
         Parameters
         ----------
-        belief
-            One replication (`belief.row(r)` of several).
+        posterior
+            One replication (`posterior.row(r)` of several).
         oracle, z_hat
-            Z, and the current answer: `current_answer(belief, oracle, space)`.
+            Z, and the current answer: `current_answer(posterior, oracle, space)`.
         n
             Number of alternatives.
         rng
@@ -160,7 +160,7 @@ class AlternativeSampler(ABC):
         space
             Theta; by default the whole domain of the oracle.
         eta
-            Divides the covariance of the belief.
+            Divides the covariance of the posterior.
 
         Raises
         ------
@@ -169,17 +169,17 @@ class AlternativeSampler(ABC):
         SamplerCapError
             If too many draws are needed.
         """
-        z_hat = check_arguments(belief, oracle, z_hat, n, eta)
-        question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
+        z_hat = check_arguments(posterior, oracle, z_hat, n, eta)
+        question = SamplingTask(posterior, oracle, z_hat, space_for(oracle, space), float(eta))
         return self._sample(question, int(n), as_generator(rng))
 
     @abstractmethod
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
         """Draw n alternatives, with their best answers and the account."""
 
     def probability(
         self,
-        belief: GaussianBelief,
+        posterior: GaussianPosterior,
         oracle: ArgmaxOracle,
         z_hat: Array,
         rng: int | np.random.Generator | None = None,
@@ -188,23 +188,23 @@ class AlternativeSampler(ABC):
         space: ParameterSpace | None = None,
         eta: float = 1.0,
     ) -> AltProbability:
-        """Estimate P(Alt) under the belief (given Theta), with its standard error; never underflows."""
-        z_hat = check_arguments(belief, oracle, z_hat, draws, eta)
-        question = Question(belief, oracle, z_hat, space_for(oracle, space), float(eta))
+        """Estimate P(Alt) under the posterior (given Theta), with its standard error; never underflows."""
+        z_hat = check_arguments(posterior, oracle, z_hat, draws, eta)
+        question = SamplingTask(posterior, oracle, z_hat, space_for(oracle, space), float(eta))
         return self._probability(question, int(draws), as_generator(rng))
 
-    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+    def _probability(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> AltProbability:
         """Estimate P(Alt) by the default sampler."""
         return self._default_sampler(question)._probability(question, draws, rng)
 
-    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+    def survey(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """Return alternatives among `draws` proposals, (n, d), and the estimate of P(Alt) by these proposals.
 
         By the default sampler, unless a subclass overrides it.
         """
         return self._default_sampler(question).survey(question, draws, rng)
 
-    def _default_sampler(self, question: Question) -> AlternativeSampler:
+    def _default_sampler(self, question: SamplingTask) -> AlternativeSampler:
         """Return the default sampler, with the same cone."""
         sampler = AlternativeSampler.make_default()
         sampler.cone = self.cone_of(question)
@@ -214,25 +214,25 @@ class AlternativeSampler(ABC):
         """Return a copy without a cone."""
         return copy.deepcopy(self, {id(self.cone): None} if self.cone is not None else None)
 
-    def cone_of(self, question: Question) -> Cone:
+    def cone_of(self, question: SamplingTask) -> Cone:
         """Return the cone of the question's answer: the current one if it matches, else a new one."""
         _, oracle, z_hat, space, _ = question
         if self.cone is None or not self.cone.belongs_to(oracle, z_hat, space):
-            memory = self.cone.memory if isinstance(self.cone, SparingCone) and self.cone.oracle is oracle else None
+            memory = self.cone.memory if isinstance(self.cone, BudgetedCone) and self.cone.oracle is oracle else None
             self.cone = cone_of(oracle, z_hat, space, memory)
         return self.cone
 
 
-def check_arguments(belief: GaussianBelief, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> Array:
+def check_arguments(posterior: GaussianPosterior, oracle: ArgmaxOracle, z_hat: Array, n: int, eta: float) -> Array:
     """Validate the arguments of a sampler; return z_hat as an array."""
-    check_kind("belief", belief, GaussianBelief)
+    check_kind("posterior", posterior, GaussianPosterior)
     check_kind("oracle", oracle, ArgmaxOracle)
-    check_count("n", n, MOST_DRAWS)
+    check_count("n", n, MAX_DRAWS)
     check_positive("eta", eta)
-    if belief.replications != 1:
-        raise ParameterError("a sampler serves one replication; pass belief.row(r)")
-    if belief.dim != oracle.dim:
-        raise ParameterError(f"belief and oracle must share d; got {belief.dim} and {oracle.dim}")
+    if posterior.replications != 1:
+        raise ParameterError("a sampler serves one replication; pass posterior.row(r)")
+    if posterior.dim != oracle.dim:
+        raise ParameterError(f"posterior and oracle must share d; got {posterior.dim} and {oracle.dim}")
     return as_vector(z_hat, oracle.dim)
 
 
@@ -261,51 +261,53 @@ def clopper_pearson(hits: int, draws: int, nu: float) -> float:
     return 1.0 if hits >= draws else float(beta.isf(nu, hits + 1, draws - hits))
 
 
-def current_answer(belief: GaussianBelief, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
+def current_answer(posterior: GaussianPosterior, oracle: ArgmaxOracle, space: ParameterSpace | None = None) -> Array:
     """Return argmax_z z @ theta_hat; at the projection of theta_hat if it lies outside Theta."""
-    check_kind("belief", belief, GaussianBelief)
+    check_kind("posterior", posterior, GaussianPosterior)
     check_kind("oracle", oracle, ArgmaxOracle)
-    return oracle.argmax(space_for(oracle, space).project(belief.theta_hat[0]))
+    return oracle.argmax(space_for(oracle, space).project(posterior.theta_hat[0]))
 
 
-def sample_belief(
-    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: float = 1.0
+def draw_thetas(
+    posterior: GaussianPosterior, space: ParameterSpace, n: int, rng: np.random.Generator, eta: float = 1.0
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Draw n times from the belief; also return which draws are exact draws from its restriction to Theta.
+    """Draw n times from the posterior; also return which draws are exact draws from its restriction to Theta.
 
-    All of them are on R^d, for a diagonal belief in a box, and mostly for other beliefs
+    All of them are on R^d, for a diagonal posterior in a box, and mostly for other posteriors
     (`combopeps.alternatives.truncated_normal`). Where the box is too small or d too large for the latter, the draws
-    inside Theta are. Noise that was estimated counts as known: see `sample_posterior`.
+    inside Theta are. Noise that was estimated counts as known: see `draw_thetas_and_noise`.
     """
-    check_kind("belief", belief, GaussianBelief)
+    check_kind("posterior", posterior, GaussianPosterior)
     check_kind("space", space, ParameterSpace)
-    check_count("n", n, MOST_DRAWS)
+    check_count("n", n, MAX_DRAWS)
     check_kind("rng", rng, np.random.Generator)
     check_positive("eta", eta)
-    return _draw_restricted(belief, space, int(n), rng, np.array([eta], dtype=np.float64))
+    return _draw_restricted(posterior, space, int(n), rng, np.array([eta], dtype=np.float64))
 
 
-def sample_posterior(
-    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator
+def draw_thetas_and_noise(
+    posterior: GaussianPosterior, space: ParameterSpace, n: int, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Draw as `sample_belief`; if the noise is estimated, its level is drawn anew for every theta."""
-    dof = belief.dof.item(0)
+    """Draw as `draw_thetas`; if the noise is estimated, its level is drawn anew for every theta."""
+    dof = posterior.dof.item(0)
     eta = np.ones(1) if dof == np.inf else rng.chisquare(dof, n) / dof
-    return _draw_restricted(belief, space, n, rng, eta)
+    return _draw_restricted(posterior, space, n, rng, eta)
 
 
 def _draw_restricted(
-    belief: GaussianBelief, space: ParameterSpace, n: int, rng: np.random.Generator, eta: Array
+    posterior: GaussianPosterior, space: ParameterSpace, n: int, rng: np.random.Generator, eta: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Draw with one eta for all draws, (1,), or one for each, (n,)."""
-    if belief.is_diagonal and not isinstance(space, RealSpace):
-        stream, (low, high), thetas = stream_from(rng), space.bounds(belief.dim), np.empty((n, belief.dim))
+    if posterior.is_diagonal and not isinstance(space, RealSpace):
+        stream, (low, high), thetas = stream_from(rng), space.bounds(posterior.dim), np.empty((n, posterior.dim))
         blocks = [thetas] if len(eta) == 1 else np.split(thetas, len(eta))
         for block, factor in zip(blocks, eta, strict=True):
-            draw_truncated_normals(stream, belief.theta_hat[0], np.sqrt(belief.spread[0] / factor), low, high, block)
+            draw_truncated_normals(
+                stream, posterior.theta_hat[0], np.sqrt(posterior.spread[0] / factor), low, high, block
+            )
         return thetas, np.ones(n, dtype=bool)
-    noise = belief.noise(rng.standard_normal((1, n, belief.dim)))[0]
-    thetas = belief.theta_hat[0] + noise / np.sqrt(eta)[:, None]
+    noise = posterior.noise(rng.standard_normal((1, n, posterior.dim)))[0]
+    thetas = posterior.theta_hat[0] + noise / np.sqrt(eta)[:, None]
     if isinstance(space, RealSpace):
         return thetas, np.ones(n, dtype=bool)
-    return thetas, replace_misses(belief, space, eta, rng, thetas)
+    return thetas, replace_misses(posterior, space, eta, rng, thetas)

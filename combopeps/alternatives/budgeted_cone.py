@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.alternatives.answer_cache import Memory
+from combopeps.alternatives.answer_cache import AnswerCache
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.alternatives.facets import Facets
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 
 # Opposite pairs of rays without an exit, after which there is taken to be no other answer: in a box a heuristic.
@@ -25,12 +25,12 @@ _RECENT = 16, 128  # numbers of recent answers that are tried before all of them
 _ROUNDING = 1e-13
 
 
-def cone_of(oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: Memory | None = None) -> Cone:
+def cone_of(oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: AnswerCache | None = None) -> Cone:
     """Return a cone of the kind that suits the oracle; `memory` is the answer cache of the run."""
-    return Cone(oracle, z_hat, space) if oracle.quick else SparingCone(oracle, z_hat, space, memory)
+    return Cone(oracle, z_hat, space) if oracle.quick else BudgetedCone(oracle, z_hat, space, memory)
 
 
-class SparingCone(Cone):
+class BudgetedCone(Cone):
     """A cone whose facets come from the answer cache of the run, for an oracle that is not `quick`.
 
     Attributes
@@ -38,18 +38,20 @@ class SparingCone(Cone):
     memory
         The answers seen by the run, and its oracle calls.
     is_rare
-        Whether plain draws from the belief hardly ever are alternatives.
+        Whether plain draws from the posterior hardly ever are alternatives.
     """
 
     rays_per_search = 1
 
-    def __init__(self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: Memory | None = None) -> None:
+    def __init__(
+        self, oracle: ArgmaxOracle, z_hat: Array, space: ParameterSpace, memory: AnswerCache | None = None
+    ) -> None:
         super().__init__(oracle, z_hat, space)
-        self.memory = Memory(oracle) if memory is None else memory
+        self.memory = AnswerCache(oracle) if memory is None else memory
         self.is_rare = False
         self._last_number = 0  # of the answers taken from the cache
         self._searched = False
-        self._known_union: Behind | None = None
+        self._known_union: FacetUnion | None = None
 
     def refresh(self) -> None:
         """Add the answers that the cache has received since the last call."""
@@ -57,18 +59,18 @@ class SparingCone(Cone):
             new, self._last_number = self.memory.since(self._last_number)
             super().add(new)  # not self.add: they are in the cache
 
-    def prepare(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def prepare(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Add the answers of the cache, then prepare as any cone."""
         self.refresh()
-        super().prepare(belief, eta, rng, limits)
+        super().prepare(posterior, eta, rng, limits)
 
-    def explore_in_full(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+    def search_in_full(self, posterior: GaussianPosterior, rng: np.random.Generator) -> None:
         """Search as the first search of any other cone does, once; for claims that rest on the facets."""
         if not (self._searched or self.complete):
             self._searched = True
-            super()._first_search(belief, 1.0, rng, Limits())
+            super()._first_search(posterior, 1.0, rng, Limits())
 
-    def best_answers(self, thetas: Array) -> Array:
+    def argmax_unchecked(self, thetas: Array) -> Array:
         """Return the best answers under alternatives by which an arm is chosen, and cache them."""
         return self.memory.ask(thetas, aside=False)
 
@@ -98,7 +100,7 @@ class SparingCone(Cone):
         """Return under which thetas a known answer beats z_hat by more than epsilon, and more than rounding."""
         union = self._known_union
         if union is None or union.size != self.size or union.renumbered != self.renumbered:
-            self._known_union = union = Behind(self)
+            self._known_union = union = FacetUnion(self)
         return union(thetas, epsilon)
 
     @property
@@ -111,13 +113,13 @@ class SparingCone(Cone):
         self.memory.note(answers)
         return super().add(answers)
 
-    def _first_search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def _first_search(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Send rays until the first facet; with growing pauses, if there is none."""
         self._calls += 1
         pairs = _PAIRS_IN_RD if isinstance(self.space, RealSpace) else _PAIRS_IN_BOX
         for _ in range(pairs if self._calls >= self._next_search else 0):
             if self.size == 0:
-                self._search(belief, eta, rng, hot=1, uniform=2)
+                self._search(posterior, eta, rng, hot=1, uniform=2)
         if self.size == 0:
             if self._calls >= self._next_search:
                 self._pause *= 2
@@ -126,25 +128,27 @@ class SparingCone(Cone):
                 f"no alternative exists: the current answer was best in all of {pairs} opposite pairs of directions"
             )
 
-    def _search_again(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
+    def _search_again(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, missing: float) -> None:
         """Send a few more rays, if it is time and the budget of oracle calls allows it."""
-        if self.memory.affords(_SEARCH_ROWS):
-            super()._search_again(belief, eta, rng, missing)
+        if self.memory.can_afford(_SEARCH_ROWS):
+            super()._search_again(posterior, eta, rng, missing)
 
-    def _search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, *, hot: int, uniform: int) -> None:
+    def _search(
+        self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, *, hot: int, uniform: int
+    ) -> None:
         """Send rays, and count their oracle calls in the budget."""
         before = self.oracle_calls
-        super()._search(belief, eta, rng, hot=hot, uniform=uniform)
+        super()._search(posterior, eta, rng, hot=hot, uniform=uniform)
         self.memory.aside += self.oracle_calls - before
 
-    def _force_deviations(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+    def _force_deviations(self, posterior: GaussianPosterior, rng: np.random.Generator) -> None:
         """Force deviations, and count their oracle calls in the budget."""
         before = self.oracle_calls
-        super()._force_deviations(belief, rng)
+        super()._force_deviations(posterior, rng)
         self.memory.aside += self.oracle_calls - before
 
 
-class Behind:
+class FacetUnion:
     """The union of the half-spaces known at one moment; unaffected by facets found later.
 
     A call returns whether max_f y_f @ theta > epsilon + rounding for each theta.

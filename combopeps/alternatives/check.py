@@ -13,10 +13,10 @@ from combopeps.errors import ComboPepsError
 from combopeps.oracles import ArgmaxOracle, ExplicitOracle, MatchingOracle, TopKOracle
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import Box, ParameterSpace
 from combopeps.utils.contract import ContractReport, run_checks
-from combopeps.utils.validation import MOST_DRAWS, check_callable, check_count, check_flag, check_integer, check_kind
+from combopeps.utils.validation import MAX_DRAWS, check_callable, check_count, check_flag, check_integer, check_kind
 
 FALSE_ALARM = 1e-4
 """Probability that a correct sampler with independent draws fails one of the comparisons of distributions."""
@@ -49,7 +49,7 @@ def check_sampler(
     if not isinstance(make, AlternativeSampler):
         check_callable("make", make)
     check_integer("rng", rng)
-    check_count("draws", draws, MOST_DRAWS)
+    check_count("draws", draws, MAX_DRAWS)
     check_flag("raises", raises)
     probe = _Probe(make, rng, draws)
     check_kind("make", probe.fresh(), AlternativeSampler)
@@ -102,15 +102,15 @@ def _answer_test(a: Array, b: Array) -> float:
 
 @dataclass(frozen=True)
 class _Case:
-    """A belief about a small problem."""
+    """A posterior about a small problem."""
 
-    belief: GaussianBelief
+    posterior: GaussianPosterior
     oracle: ArgmaxOracle
     space: ParameterSpace | None = None
 
     @property
     def z_hat(self) -> Array:
-        return current_answer(self.belief, self.oracle, self.space)
+        return current_answer(self.posterior, self.oracle, self.space)
 
 
 class _Probe:
@@ -121,37 +121,37 @@ class _Probe:
         return self.make if isinstance(self.make, AlternativeSampler) else self.make()
 
     def sample(self, case: _Case, n: int, seed: int) -> Alternatives:
-        return self.fresh().sample(case.belief, case.oracle, case.z_hat, n, seed, space=case.space)
+        return self.fresh().sample(case.posterior, case.oracle, case.z_hat, n, seed, space=case.space)
 
 
-def _belief_after(oracle: ArgmaxOracle, theta: Array, rounds: int, arms: Array | None = None) -> GaussianBelief:
-    """Return the belief after `rounds` noiseless measurements of every arm."""
-    belief = GaussianBelief.start(Arms.of(oracle, arms))
-    for arm in range(len(belief.arms)):
-        belief.update(arm, float(belief.arms.row(arm) @ theta), count=rounds)
-    return belief
+def _posterior_after(oracle: ArgmaxOracle, theta: Array, rounds: int, arms: Array | None = None) -> GaussianPosterior:
+    """Return the posterior after `rounds` noiseless measurements of every arm."""
+    posterior = GaussianPosterior.start(Arms.of(oracle, arms))
+    for arm in range(len(posterior.arms)):
+        posterior.update(arm, float(posterior.arms.row(arm) @ theta), count=rounds)
+    return posterior
 
 
 def _topk_case() -> _Case:
     oracle = TopKOracle(6, k=2)
-    return _Case(_belief_after(oracle, np.array([1.0, 0.9, 0.5, 0.4, 0.2, 0.0]), 10), oracle)
+    return _Case(_posterior_after(oracle, np.array([1.0, 0.9, 0.5, 0.4, 0.2, 0.0]), 10), oracle)
 
 
 def _matching_case() -> _Case:
     oracle = MatchingOracle(3, 3)
-    return _Case(_belief_after(oracle, np.linspace(1.0, 0.0, 9)[[0, 3, 5, 8, 1, 4, 6, 7, 2]], 12), oracle)
+    return _Case(_posterior_after(oracle, np.linspace(1.0, 0.0, 9)[[0, 3, 5, 8, 1, 4, 6, 7, 2]], 12), oracle)
 
 
 def _sphere_case() -> _Case:
     angles = np.linspace(0.0, 2.0, 7)
     points = np.stack([np.cos(angles), np.sin(angles), 0.3 * angles], axis=1)
     oracle = ExplicitOracle(points)
-    return _Case(_belief_after(oracle, points[3], 4, points), oracle)
+    return _Case(_posterior_after(oracle, points[3], 4, points), oracle)
 
 
 def _boxed_case() -> _Case:
     case = _topk_case()
-    return _Case(case.belief, case.oracle, Box(0.0, 1.2))
+    return _Case(case.posterior, case.oracle, Box(0.0, 1.2))
 
 
 def _shapes(p: _Probe) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _reproducible(p: _Probe) -> Iterator[str]:
 
 def _single_answer(p: _Probe) -> Iterator[str]:
     oracle = TopKOracle(3, k=3)
-    case = _Case(GaussianBelief.start(Arms.of(oracle)), oracle)
+    case = _Case(GaussianPosterior.start(Arms.of(oracle)), oracle)
     try:
         p.sample(case, 1, p.seed)
     except ComboPepsError:
@@ -218,11 +218,11 @@ def _compare(p: _Probe, cases: dict[str, _Case]) -> Iterator[str]:
     for name, case in cases.items():
         mine = p.sample(case, p.draws, p.seed + 1)
         reference = RejectionSampler().sample(
-            case.belief, case.oracle, case.z_hat, 2 * p.draws, p.seed + 2, space=case.space
+            case.posterior, case.oracle, case.z_hat, 2 * p.draws, p.seed + 2, space=case.space
         )
         test = compare_distributions(mine, reference)
         if test.p_value < FALSE_ALARM / 4:
-            yield f"on {name} the draws do not follow the restricted belief ({test})"
+            yield f"on {name} the draws do not follow the restricted posterior ({test})"
 
 
 _CHECKS: dict[str, Callable[[_Probe], Iterator[str]]] = {

@@ -5,8 +5,8 @@
 Facets depend on z_hat alone. Some oracles list them; otherwise they are found by argmax calls, in two ways. Forced
 deviations forbid one component of z_hat at a time, or force one in. Rays leave the cone in random directions:
 "uniform" rays find every facet sooner or later, "hot" rays find those that matter. Hot rays point to draws from the
-belief with its standard deviation divided by tau, such that the half-spaces have a total probability of about 1; draws
-from the belief itself would mostly hit facets that are known already.
+posterior with its standard deviation divided by tau, such that the half-spaces have a total probability of about 1; draws
+from the posterior itself would mostly hit facets that are known already.
 
 Along base + s v the alternatives are exactly s > s*. Newton's method on the convex, piecewise linear
 h(s) = max_z (z - z_hat) @ (base + s v) approaches s* from above:
@@ -29,8 +29,8 @@ from combopeps.alternatives.facets import Facets
 from combopeps.alternatives.karp_luby import draw_from_union
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, strictly_better
-from combopeps.oracles.constrained_argmax import force, one_at_a_time
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.oracles.constrained_argmax import constrained_argmax, flip_one_component
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 
 _MAX_NEWTON_STEPS = 100
@@ -101,7 +101,7 @@ def ray_exits(
         points = np.where(finite[:, None], base[active] + np.where(finite, s[active], 0.0)[:, None] * v, v)
         if oracle.domain == "nonnegative":
             points = np.maximum(points, 0.0)  # the ends of a segment in the orthant, up to rounding
-        z = oracle.best_answers(points)
+        z = oracle.argmax_unchecked(points)
         calls += len(active)
         better = strictly_better(z, z_hat, points)
         active, z, v = active[better], z[better], v[better]
@@ -138,7 +138,7 @@ class Limits(NamedTuple):
 
 
 class Cone(Facets):
-    """The cone of one answer: known facets, their gaps and widths under a belief, and the search for more.
+    """The cone of one answer: known facets, their gaps and widths under a posterior, and the search for more.
 
     A run shares one cone among its sampler, policy and stopping rule, so that facets are searched once.
     """
@@ -172,38 +172,38 @@ class Cone(Facets):
         """
         return 0.0 if self.complete else self._singletons / max(1, self._hot_rays)
 
-    def best_answers(self, thetas: Array) -> Array:
+    def argmax_unchecked(self, thetas: Array) -> Array:
         """Return the best answers under alternatives by which an arm is chosen."""
-        return self.oracle.best_answers(thetas)
+        return self.oracle.argmax_unchecked(thetas)
 
     def remember_alternatives(self, thetas: Array) -> None:
         """Keep alternatives found elsewhere; the first search adds the facets on the way to the last of them."""
         self._remembered = [*self._remembered, *thetas][-_MAX_REMEMBERED:]
 
-    def prepare(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def prepare(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """List or search the facets if that has not been done, bring them in sync, and extend them now and then."""
         if not self.explored:
-            self._explore(belief, eta, rng, limits)
+            self._explore(posterior, eta, rng, limits)
         if self._remembered and not self.complete:
-            base = self._ray_base(belief)
+            base = self._ray_base(posterior)
             self._trace_rays(base, np.array(self._remembered) - base)
         self._remembered = []
-        self.sync(belief, eta)
-        self.extend(belief, eta, rng, limits)
+        self.sync(posterior, eta)
+        self.extend(posterior, eta, rng, limits)
 
-    def extend(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def extend(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Search for more facets now and then; remove those of least weight if there are too many."""
         if self.complete:
             return
-        self._search_again(belief, eta, rng, limits.missing)
+        self._search_again(posterior, eta, rng, limits.missing)
         most = min(limits.max_facets, _MAX_DISCOVERED)
         if self.size > most:
             self.keep(np.argsort(-self.log_w[: self.size])[: most // 2])
-            self.sync(belief, eta)
+            self.sync(posterior, eta)
             self._pause = _MAX_PAUSE  # new facets would only replace others
             self._next_search = self._calls + self._pause
 
-    def search(self, belief: GaussianBelief, rng: np.random.Generator, *, rays: int) -> None:
+    def search(self, posterior: GaussianPosterior, rng: np.random.Generator, *, rays: int) -> None:
         """Search by `rays` rays, half of them hot and half uniform, in place of the first search.
 
         Raises
@@ -211,7 +211,7 @@ class Cone(Facets):
         NoAlternativeError
             If no ray leaves the cone.
         """
-        self._search(belief, 1.0, rng, hot=rays // 2, uniform=rays // 2)
+        self._search(posterior, 1.0, rng, hot=rays // 2, uniform=rays // 2)
         if self.size == 0:
             raise NoAlternativeError(f"no alternative exists: the current answer was best along {rays // 2} rays")
         self.explored = True
@@ -220,16 +220,16 @@ class Cone(Facets):
         """Set all facets without a search where the oracle lists few of them; return whether all are known."""
         if not (self.explored or self.complete):
             count = self.oracle.facet_count
-            rows = self.oracle.few_facets(self.z_hat, _MAX_LISTED) if count is None or count <= _MAX_LISTED else None
+            rows = self.oracle.facets_up_to(self.z_hat, _MAX_LISTED) if count is None or count <= _MAX_LISTED else None
             if rows is not None:
                 self._set_listed(rows)
         return self.complete
 
-    def _explore(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def _explore(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """List the facets if the oracle can, else search them."""
         rows = self._listed_facets(limits) if limits.closed_form else None
         if rows is None:
-            self._first_search(belief, eta, rng, limits)
+            self._first_search(posterior, eta, rng, limits)
         else:
             self._set_listed(rows)
         self.explored = True
@@ -247,23 +247,23 @@ class Cone(Facets):
         count = self.oracle.facet_count
         if count is not None and count <= limits.max_facets:
             return self.oracle.facets(self.z_hat)
-        return self.oracle.few_facets(
+        return self.oracle.facets_up_to(
             self.z_hat, min(limits.max_facets, _MAX_LISTED) if count is None else limits.max_facets
         )
 
-    def _first_search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, limits: Limits) -> None:
+    def _first_search(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, limits: Limits) -> None:
         """Search by forced deviations, then by rays until the estimated share of unknown facets is small."""
-        self._force_deviations(belief, rng)
+        self._force_deviations(posterior, rng)
         rays = 0
         while rays < limits.max_rays and (self._hot_rays < 2 * _RAYS_PER_STEP or self.missing > limits.missing):
-            self._search(belief, eta, rng, hot=_RAYS_PER_STEP, uniform=_RAYS_PER_STEP)
+            self._search(posterior, eta, rng, hot=_RAYS_PER_STEP, uniform=_RAYS_PER_STEP)
             rays += 2 * _RAYS_PER_STEP
         if self.size == 0:
             raise NoAlternativeError(
                 f"no alternative exists: the current answer was best in all of {rays} opposite pairs of directions"
             )
 
-    def _search_again(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, missing: float) -> None:
+    def _search_again(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, missing: float) -> None:
         """Send a few more rays, if it is time.
 
         The pause between two searches grows slowly while they add probability, and doubles when they do not.
@@ -272,25 +272,27 @@ class Cone(Facets):
         if self._calls < self._next_search:
             return
         before, size = self.log_mass, self.size
-        self._search(belief, eta, rng, hot=self.rays_per_search, uniform=self.rays_per_search)
+        self._search(posterior, eta, rng, hot=self.rays_per_search, uniform=self.rays_per_search)
         if self.size > size:
-            self.sync(belief, eta)
+            self.sync(posterior, eta)
         if self.log_mass - before > missing:
             self._pause = min(self._pause + _MIN_PAUSE, _MAX_PAUSE_WHILE_FINDING)
         else:
             self._pause = min(2 * self._pause, _MAX_PAUSE)
         self._next_search = self._calls + self._pause
 
-    def _search(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, *, hot: int, uniform: int) -> None:
+    def _search(
+        self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, *, hot: int, uniform: int
+    ) -> None:
         """Send rays of both kinds, and add the facets through which they leave the cone."""
-        base = self._ray_base(belief)
+        base = self._ray_base(posterior)
         # Opposite pairs: unless all answers are equal along v, some answer beats z_hat far along v or -v.
-        half = belief.noise(rng.standard_normal((1, (uniform + 1) // 2, belief.dim)))[0]
+        half = posterior.noise(rng.standard_normal((1, (uniform + 1) // 2, posterior.dim)))[0]
         self._trace_rays(base, self._directions_to(base, np.concatenate([half, -half])[:uniform], wide=True))
         if self.size:  # hot rays aim at draws from the union of the known half-spaces, at a higher temperature
-            self.sync(belief, eta)
+            self.sync(posterior, eta)
             hot_eta = eta * self.temperature(eta) ** 2
-            targets = draw_from_union(self, belief, hot_eta, rng, hot, cap=100 * hot).thetas
+            targets = draw_from_union(self, posterior, hot_eta, rng, hot, cap=100 * hot).thetas
             numbers = self._trace_rays(base, self._directions_to(base, targets - base))
             for number in numbers[numbers >= 0].tolist():
                 count = self._exit_counts[number] = self._exit_counts.get(number, 0) + 1
@@ -324,26 +326,26 @@ class Cone(Facets):
             return directions
         return self.space.project(base + (_WIDE if wide else 1.0) * directions) - base
 
-    def _ray_base(self, belief: GaussianBelief) -> Array:
+    def _ray_base(self, posterior: GaussianPosterior) -> Array:
         """Return theta_hat, moved off the facets if it lies on one: from there every ray would leave at once."""
-        theta, z_hat, size = belief.theta_hat[0], self.z_hat, self.size
+        theta, z_hat, size = posterior.theta_hat[0], self.z_hat, self.size
         base = self.space.project(theta)
         tied = size == 0 or bool((self.gap[:size] <= 1e-9 * np.sqrt(self.width[:size])).any())
         if not tied:
             return base
         # A direction along which z_hat gains on other answers, or, for costs, other answers lose.
         inward = z_hat if self.oracle.domain == "real" else (z_hat == 0.0).astype(float)
-        scale = float(np.abs(belief.covariance_dot(np.ones((1, belief.dim)))).mean()) ** 0.5
+        scale = float(np.abs(posterior.covariance_dot(np.ones((1, posterior.dim)))).mean()) ** 0.5
         inner = self.space.project(base + 1e-3 * scale * inward)
         self.oracle_calls += 1
         return inner if np.array_equal(self.oracle.argmax(inner), z_hat) else base
 
-    def _force_deviations(self, belief: GaussianBelief, rng: np.random.Generator) -> None:
+    def _force_deviations(self, posterior: GaussianPosterior, rng: np.random.Generator) -> None:
         """Add the best answers without each component of z_hat, and with each component outside it.
 
         Facets do not depend on Theta: the thetas that force them may lie outside a box, where the oracle allows it.
         """
-        theta, z_hat, unit = self._ray_base(belief), self.z_hat, self.oracle.unit
+        theta, z_hat, unit = self._ray_base(posterior), self.z_hat, self.oracle.unit
         if not np.isin(z_hat, (0.0, unit)).all():
             return
         components = rng.permutation(np.flatnonzero(z_hat))[:_MAX_FORCED]
@@ -351,6 +353,6 @@ class Cone(Facets):
             others = rng.permutation(np.flatnonzero(z_hat == 0.0))[:_MAX_FORCED]
             components = np.concatenate([components, others])
         for begin in range(0, len(components), _FORCED_BATCH):
-            wanted = one_at_a_time(components[begin : begin + _FORCED_BATCH], z_hat)
+            wanted = flip_one_component(components[begin : begin + _FORCED_BATCH], z_hat)
             self.oracle_calls += len(wanted)
-            self.add(force(self.oracle, theta, wanted).answers)
+            self.add(constrained_argmax(self.oracle, theta, wanted).answers)

@@ -33,14 +33,14 @@ from math import exp, isfinite, log
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.alternatives.base import AlternativeSampler, AltProbability, Question, sample_posterior
-from combopeps.alternatives.budgeted_cone import SparingCone
+from combopeps.alternatives.base import AlternativeSampler, AltProbability, SamplingTask, draw_thetas_and_noise
+from combopeps.alternatives.budgeted_cone import BudgetedCone
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse, strictly_better
-from combopeps.oracles.validation import Watch
+from combopeps.oracles.validation import ConsistencyCheck
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import DenseBelief, DiagonalBelief, GaussianBelief
+from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior
 from combopeps.posterior.normal import Normal
 from combopeps.utils.validation import check_real
 
@@ -62,10 +62,10 @@ _MAX_RAYS, _MAX_RAYS_SLOW = 1024, 32  # of the search for shifted half-spaces: b
 
 def rough_error_probability(
     sampler: AlternativeSampler,
-    question: Question,
+    question: SamplingTask,
     rng: np.random.Generator,
     epsilon: float = 0.0,
-    watch: Watch | None = None,
+    watch: ConsistencyCheck | None = None,
 ) -> float:
     """Estimate, from some hundred draws, the probability that the answer is worse than the best by over epsilon.
 
@@ -73,7 +73,7 @@ def rough_error_probability(
     if no draw is in Theta. An oracle that is not quick is called for a few thetas at most; once its budget is used up,
     the estimate is a lower bound.
     """
-    cone = sparing_cone(sampler, question)
+    cone = budgeted_cone(sampler, question)
     if cone is not None and epsilon > 0.0:
         return _epsilon_error_by_cache(question, cone, rng, _EPSILON_DRAWS, epsilon)
     if cone is not None:
@@ -84,16 +84,16 @@ def rough_error_probability(
 
 
 def _error_by_oracle(
-    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, watch: Watch | None
+    sampler: AlternativeSampler, question: SamplingTask, rng: np.random.Generator, watch: ConsistencyCheck | None
 ) -> float:
     """Estimate P(Alt) by calling the oracle for every draw."""
-    belief, oracle, z_hat, space, _ = question
+    posterior, oracle, z_hat, space, _ = question
     most = max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))
     wrong = np.empty(0, dtype=bool)
     for draws, first in ((_ENOUGH_WRONG, True), (_FIRST_DRAWS - _ENOUGH_WRONG, False), (most, True)):
-        thetas, inside = sample_posterior(belief, space, draws, rng)
+        thetas, inside = draw_thetas_and_noise(posterior, space, draws, rng)
         thetas = thetas[inside]
-        found = oracle.best_answers(thetas)
+        found = oracle.argmax_unchecked(thetas)
         if watch is not None:
             watch.see(thetas, found)
         beaten = strictly_better(found, z_hat, thetas)
@@ -108,13 +108,13 @@ def _error_by_oracle(
 
 
 def _epsilon_error_by_oracle(
-    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float
+    sampler: AlternativeSampler, question: SamplingTask, rng: np.random.Generator, epsilon: float
 ) -> float:
     """Estimate the probability of an error by over epsilon; by draws from Alt where P(Alt) is small."""
     hits, draws = count_worse(question, rng, _EPSILON_DRAWS, epsilon)
     if not draws:
         return 1.0
-    if hits >= _ENOUGH_WORSE or question.belief.dof[0] < np.inf:
+    if hits >= _ENOUGH_WORSE or question.posterior.dof[0] < np.inf:
         return hits / draws
     try:
         thetas, found = sampler.survey(question, _MORE_DRAWS, rng)
@@ -124,19 +124,19 @@ def _epsilon_error_by_oracle(
         return hits / draws
     if not len(thetas) or not isfinite(found.log_probability) or found.log_probability > _RARE:
         return hits / draws
-    y = question.oracle.best_answers(thetas) - question.z_hat
+    y = question.oracle.argmax_unchecked(thetas) - question.z_hat
     return exp(found.log_probability) * float((np.einsum("bd,bd->b", y, thetas) > epsilon).mean())
 
 
-def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilon: float) -> tuple[int, int]:
+def count_worse(question: SamplingTask, rng: np.random.Generator, draws: int, epsilon: float) -> tuple[int, int]:
     """Count posterior draws with z_hat worse than the best by over epsilon, and all draws in Theta."""
-    belief, oracle, z_hat, space, _ = question
+    posterior, oracle, z_hat, space, _ = question
     hits = made = 0
     per_batch = max(1, _BATCH_COORDINATES // oracle.dim)
     for begin in range(0, draws, per_batch):
-        thetas, inside = sample_posterior(belief, space, min(per_batch, draws - begin), rng)
+        thetas, inside = draw_thetas_and_noise(posterior, space, min(per_batch, draws - begin), rng)
         thetas = thetas[inside]
-        y = oracle.best_answers(thetas) - z_hat
+        y = oracle.argmax_unchecked(thetas) - z_hat
         gain = np.einsum("bd,bd->b", y, thetas)
         rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
         hits += int((gain > epsilon + rounding).sum())
@@ -145,15 +145,15 @@ def count_worse(question: Question, rng: np.random.Generator, draws: int, epsilo
 
 
 def _error_by_cache(
-    sampler: AlternativeSampler, question: Question, cone: SparingCone, rng: np.random.Generator
+    sampler: AlternativeSampler, question: SamplingTask, cone: BudgetedCone, rng: np.random.Generator
 ) -> float:
     """Estimate P(Alt) with few oracle calls; the first term alone if the budget of calls is used up."""
-    belief, oracle, _, space, _ = question
+    posterior, oracle, _, space, _ = question
     cone.refresh()
     thetas, beaten = np.empty((0, oracle.dim)), np.empty(0, dtype=bool)
     for draws in (_FIRST_DRAWS, max(_FIRST_DRAWS, min(_MORE_DRAWS, _MAX_COORDINATES // oracle.dim))):
         if beaten.sum() < _ENOUGH_WRONG:
-            thetas, inside = sample_posterior(belief, space, draws, rng)
+            thetas, inside = draw_thetas_and_noise(posterior, space, draws, rng)
             thetas = thetas[inside]
             beaten = cone.beaten_by_known(thetas)
     unknown = _share_of_unknown(cone, thetas, beaten, 0.0)
@@ -167,23 +167,23 @@ def _error_by_cache(
     return known + (1.0 - known) * unknown
 
 
-def _by_sampler(sampler: AlternativeSampler, question: Question, rng: np.random.Generator, draws: int) -> float:
+def _by_sampler(sampler: AlternativeSampler, question: SamplingTask, rng: np.random.Generator, draws: int) -> float:
     """Estimate P(Alt) by the sampler of alternatives, as a mean over the noise level."""
-    belief, oracle, z_hat, space, _ = question
+    posterior, oracle, z_hat, space, _ = question
 
     def probability(eta: float) -> float:
-        found = sampler.probability(belief, oracle, z_hat, rng, draws=draws, space=space, eta=eta)
+        found = sampler.probability(posterior, oracle, z_hat, rng, draws=draws, space=space, eta=eta)
         return exp(found.log_probability)
 
-    return min(1.0, over_noise(belief, probability))
+    return min(1.0, over_noise(posterior, probability))
 
 
 def _epsilon_error_by_cache(
-    question: Question, cone: SparingCone, rng: np.random.Generator, draws: int, epsilon: float
+    question: SamplingTask, cone: BudgetedCone, rng: np.random.Generator, draws: int, epsilon: float
 ) -> float:
     """Estimate the probability of an error by over epsilon with few oracle calls; 1 if no draw is in Theta."""
     cone.refresh()
-    thetas, inside = sample_posterior(question.belief, question.space, draws, rng)
+    thetas, inside = draw_thetas_and_noise(question.posterior, question.space, draws, rng)
     thetas = thetas[inside]
     if not len(thetas):
         return 1.0
@@ -192,32 +192,32 @@ def _epsilon_error_by_cache(
     return known + (1.0 - known) * _share_of_unknown(cone, thetas, worse, epsilon)
 
 
-def _share_of_unknown(cone: SparingCone, thetas: Array, beaten: NDArray[np.bool_], epsilon: float) -> float:
+def _share_of_unknown(cone: BudgetedCone, thetas: Array, beaten: NDArray[np.bool_], epsilon: float) -> float:
     """Estimate, for draws that no known answer wins, the share that an unknown one wins.
 
     Returns 0 if the budget of oracle calls is used up.
     """
     survived, rows = thetas[~beaten], _PILOT_ROWS_OUTSIDE if cone.memory.apart else _PILOT_ROWS
-    if rows == _PILOT_ROWS and beaten.mean() <= _NEAR_STOP and cone.memory.affords(_PILOT_ROWS_NEAR_STOP):
+    if rows == _PILOT_ROWS and beaten.mean() <= _NEAR_STOP and cone.memory.can_afford(_PILOT_ROWS_NEAR_STOP):
         rows = _PILOT_ROWS_NEAR_STOP
     rows = min(len(survived), rows)
     known = cone.complete and epsilon == 0.0  # facets decide which answer is best, not by how much
-    if known or not rows or not cone.memory.affords(rows):
+    if known or not rows or not cone.memory.can_afford(rows):
         return 0.0
-    return float(ask_better(cone, survived[:rows], epsilon).mean())
+    return float(oracle_beats(cone, survived[:rows], epsilon).mean())
 
 
-def ask_better(cone: SparingCone, thetas: Array, epsilon: float) -> NDArray[np.bool_]:
+def oracle_beats(cone: BudgetedCone, thetas: Array, epsilon: float) -> NDArray[np.bool_]:
     """Return whether the oracle's answer is better than z_hat by over epsilon, for each theta."""
     answers = cone.memory.ask(thetas, aside=True)
     parts = (answers - cone.z_hat) * thetas
     return np.asarray(parts.sum(axis=1) > epsilon + 1e-13 * np.abs(parts).sum(axis=1))
 
 
-def sparing_cone(sampler: AlternativeSampler, question: Question) -> SparingCone | None:
+def budgeted_cone(sampler: AlternativeSampler, question: SamplingTask) -> BudgetedCone | None:
     """Return the run's cone of the answer if oracle calls are limited; None if the oracle is quick."""
     cone = None if question.oracle.quick else sampler.cone_of(question)
-    return cone if isinstance(cone, SparingCone) else None
+    return cone if isinstance(cone, BudgetedCone) else None
 
 
 class ShiftedOracle(ArgmaxOracle):
@@ -248,7 +248,7 @@ class ShiftedOracle(ArgmaxOracle):
 
     def _argmax_batch(self, thetas: Array) -> Array:
         inner = np.ascontiguousarray(thetas[:, :-1])
-        answers = self.lift(self.oracle.best_answers(inner))
+        answers = self.lift(self.oracle.argmax_unchecked(inner))
         gain = ((answers - self.z_hat)[:, :-1] * inner).sum(axis=1)
         answers[gain <= self.epsilon * np.maximum(thetas[:, -1], 0.0)] = self.z_hat
         return answers
@@ -280,7 +280,7 @@ class ShiftedHalfSpaces:
     Parameters
     ----------
     question
-        Belief, oracle, answer; Theta must be R^d.
+        Posterior, oracle, answer; Theta must be R^d.
     epsilon
         Positive.
     known
@@ -294,18 +294,18 @@ class ShiftedHalfSpaces:
         Thetas passed to the oracle by the search.
     """
 
-    def __init__(self, question: Question, epsilon: float, known: Array, rng: np.random.Generator) -> None:
+    def __init__(self, question: SamplingTask, epsilon: float, known: Array, rng: np.random.Generator) -> None:
         oracle = ShiftedOracle(question.oracle, question.z_hat, epsilon)
         self._sampler = AlternativeSampler.make_default()
-        belief = _lift_belief(question.belief, Arms.of(oracle))
-        self._question = Question(belief, oracle, oracle.z_hat, question.space, question.eta)
+        posterior = _lift_posterior(question.posterior, Arms.of(oracle))
+        self._question = SamplingTask(posterior, oracle, oracle.z_hat, question.space, question.eta)
         self._cone = Cone(oracle, oracle.z_hat, question.space)
         self._cone.add(oracle.lift(known))
         self._sampler.cone = self._cone
         if question.oracle.quick:
-            self._cone.prepare(belief, 1.0, rng, Limits(max_rays=_MAX_RAYS))
+            self._cone.prepare(posterior, 1.0, rng, Limits(max_rays=_MAX_RAYS))
         else:
-            self._cone.search(belief, rng, rays=_MAX_RAYS_SLOW)
+            self._cone.search(posterior, rng, rays=_MAX_RAYS_SLOW)
 
     @property
     def oracle_calls(self) -> int:
@@ -317,19 +317,19 @@ class ShiftedHalfSpaces:
         return np.ascontiguousarray(thetas[:, :-1]), found
 
 
-def _lift_belief(belief: GaussianBelief, arms: Arms) -> GaussianBelief:
+def _lift_posterior(posterior: GaussianPosterior, arms: Arms) -> GaussianPosterior:
     """Return N(theta_hat, V^-1) with one more coordinate that is 1."""
-    theta, spread = np.append(belief.theta_hat[0], 1.0), belief.spread[0]
-    if belief.is_diagonal:
-        lifted: GaussianBelief = DiagonalBelief(arms)
+    theta, spread = np.append(posterior.theta_hat[0], 1.0), posterior.spread[0]
+    if posterior.is_diagonal:
+        lifted: GaussianPosterior = DiagonalPosterior(arms)
         lifted.become(Normal(theta, np.append(spread, 0.0)))
     else:
-        lifted = DenseBelief(arms)
+        lifted = DensePosterior(arms)
         lifted.become(Normal(theta, np.pad(spread, ((0, 1), (0, 1)))))
     return lifted
 
 
-def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) -> float:
+def over_noise(posterior: GaussianPosterior, probability: Callable[[float], float]) -> float:
     """Return the mean of a probability over the posterior of the noise level, or slightly more; R = 1.
 
     `probability(eta)` is for a covariance divided by eta. It increases with the noise, so that its maximum over each
@@ -337,7 +337,7 @@ def over_noise(belief: GaussianBelief, probability: Callable[[float], float]) ->
     """
     from scipy.stats import chi2
 
-    dof, total, rest = belief.dof.item(0), 0.0, 1.0
+    dof, total, rest = posterior.dof.item(0), 0.0, 1.0
     if dof == np.inf:
         return probability(1.0)
     for _ in range(HALVINGS):

@@ -1,4 +1,4 @@
-"""Known facets of the cone of one answer, with gaps, widths and weights kept in sync with a belief.
+"""Known facets of the cone of one answer, with gaps, widths and weights kept in sync with a posterior.
 
 gap_f = -y_f @ theta_hat,   width_f = y_f' V^-1 y_f,   b_f = gap_f sqrt(eta / width_f),   weight_f = Phi(-b_f)
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from combopeps.alternatives import _kernels as kernels
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array, Sparse
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 
 Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
 Index = NDArray[np.int64]
@@ -59,9 +59,9 @@ class _Block(NamedTuple):
 
 
 class Facets:
-    """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b_f) of each under the current belief.
+    """Rows y_f = z_f - z_hat in sparse form, and gap, width and ln Phi(-b_f) of each under the current posterior.
 
-    Facets depend on z_hat alone: they stay valid until the answer changes. After a measurement under a diagonal belief
+    Facets depend on z_hat alone: they stay valid until the answer changes. After a measurement under a diagonal posterior
     only the facets that contain the measured component are updated.
 
     Attributes
@@ -193,25 +193,25 @@ class Facets:
             capacity = max(entries, 2 * len(self._indices))
             self._indices, self._data = np.resize(self._indices, capacity), np.resize(self._data, capacity)
 
-    def sync(self, belief: GaussianBelief, eta: float) -> None:
-        """Update gaps, widths and weights to the belief."""
-        theta, spread = belief.theta_hat[0], belief.spread[0]
-        if not belief.is_diagonal and self._indexed >= 0:
-            self._reset()  # the last belief was diagonal
-        total = self._update(theta, spread, eta) if belief.is_diagonal else self._compute_from(0, theta, spread, eta)
+    def sync(self, posterior: GaussianPosterior, eta: float) -> None:
+        """Update gaps, widths and weights to the posterior."""
+        theta, spread = posterior.theta_hat[0], posterior.spread[0]
+        if not posterior.is_diagonal and self._indexed >= 0:
+            self._reset()  # the last posterior was diagonal
+        total = self._update(theta, spread, eta) if posterior.is_diagonal else self._compute_from(0, theta, spread, eta)
         if not _MIN_TOTAL < total < _MAX_TOTAL:  # before weights underflow or overflow
             total = self._rescale()
         if isnan(total):
-            raise SamplerCapError("gaps or widths of facets are NaN; check that the belief is finite", 0)
+            raise SamplerCapError("gaps or widths of facets are NaN; check that the posterior is finite", 0)
         self.weights = Weights(self._weight, self._blocks, total, self.weights.reference)
 
-    def recompute(self, belief: GaussianBelief, eta: float) -> None:
+    def recompute(self, posterior: GaussianPosterior, eta: float) -> None:
         """Compute gaps, widths and weights from scratch, without what makes later updates cheap.
 
         Costs less than `sync` for few facets of an answer that may change soon.
         """
         self._reset()
-        total = self._compute_from(0, belief.theta_hat[0], belief.spread[0], eta)
+        total = self._compute_from(0, posterior.theta_hat[0], posterior.spread[0], eta)
         self.weights = self.weights._replace(total=total)
 
     def _update(self, theta: Array, variance: Array, eta: float) -> float:
@@ -280,7 +280,7 @@ class Facets:
         if work <= _MAX_EXACT_PRODUCTS:
             kernels.information(self.rows, weights.each, self.width, out)
         else:
-            kernels.information_of_some(
+            kernels.sampled_information(
                 self.rows, weights.each, weights.blocks, weights.total, self.width, shift, _SAMPLED_FACETS, out
             )
 

@@ -12,20 +12,20 @@ from math import hypot, inf, log, nan, sqrt
 import numpy as np
 
 from combopeps.alternatives.base import (
-    Account,
     Alternatives,
     AlternativeSampler,
     AltProbability,
-    Question,
+    SamplingStats,
+    SamplingTask,
+    draw_thetas,
     move_off_boundary,
-    sample_belief,
 )
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.alternatives.karp_luby import Draws, draw_from_union
 from combopeps.alternatives.truncated_normal import ADVICE, MAX_DIM, MinimaxWeights, TiltedWeights, tilted_box
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.utils.validation import check_count, check_flag, check_fraction, check_integer
 
@@ -41,7 +41,7 @@ class HalfSpaceSampler(AlternativeSampler):
     new is found.
 
     On R^d a proposal is a normal draw; in a box it is tilted (`combopeps.alternatives.truncated_normal`). General arms
-    in a box take about d^3 operations per belief and facet of non-negligible weight. Beyond 400 components proposals
+    in a box take about d^3 operations per posterior and facet of non-negligible weight. Beyond 400 components proposals
     outside the box are rejected instead, which is seldom feasible.
 
     Parameters
@@ -60,16 +60,16 @@ class HalfSpaceSampler(AlternativeSampler):
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> from combopeps.posterior import Arms, GaussianBelief
+    >>> from combopeps.posterior import Arms, GaussianPosterior
     >>> oracle = TopKOracle(4, k=2)
-    >>> belief = GaussianBelief.start(Arms.of(oracle))
+    >>> posterior = GaussianPosterior.start(Arms.of(oracle))
     >>> for arm in [0, 1, 2, 3] * 50:
-    ...     belief.update(arm, float(arm < 2))
+    ...     posterior.update(arm, float(arm < 2))
     >>> sampler = HalfSpaceSampler()
-    >>> z_hat = oracle.argmax(belief.theta_hat[0])
-    >>> sampler.sample(belief, oracle, z_hat, rng=0).thetas.shape
+    >>> z_hat = oracle.argmax(posterior.theta_hat[0])
+    >>> sampler.sample(posterior, oracle, z_hat, rng=0).thetas.shape
     (1, 4)
-    >>> round(sampler.probability(belief, oracle, z_hat, rng=0).log_probability, 1)
+    >>> round(sampler.probability(posterior, oracle, z_hat, rng=0).log_probability, 1)
     -13.4
     """
 
@@ -90,43 +90,45 @@ class HalfSpaceSampler(AlternativeSampler):
         self.limits, self.cap = Limits(missing, max_rays, max_facets, closed_form), cap
         self._tilted: TiltedWeights | MinimaxWeights | None = None
 
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
-        return self.draw(question.belief, n, rng, question.eta, self.prepare(question, rng))
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
+        return self.draw(question.posterior, n, rng, question.eta, self.prepare(question, rng))
 
-    def prepare(self, question: Question, rng: np.random.Generator) -> Cone:
-        """Return the cone of the question's answer, its facets in sync with the belief."""
+    def prepare(self, question: SamplingTask, rng: np.random.Generator) -> Cone:
+        """Return the cone of the question's answer, its facets in sync with the posterior."""
         cone = self.cone_of(question)
-        cone.prepare(question.belief, question.eta, rng, self.limits)
+        cone.prepare(question.posterior, question.eta, rng, self.limits)
         return cone
 
-    def draw(self, belief: GaussianBelief, n: int, rng: np.random.Generator, eta: float, cone: Cone) -> Alternatives:
-        """Draw n alternatives from the known half-spaces of a cone that is in sync with the belief."""
-        draws = self._draw(cone, belief, eta, rng, n, self.cap)
+    def draw(
+        self, posterior: GaussianPosterior, n: int, rng: np.random.Generator, eta: float, cone: Cone
+    ) -> Alternatives:
+        """Draw n alternatives from the known half-spaces of a cone that is in sync with the posterior."""
+        draws = self._draw(cone, posterior, eta, rng, n, self.cap)
         calls, cone.oracle_calls = cone.oracle_calls, 0
         if draws.log_mass == -inf:
             raise NoAlternativeError("no alternative exists in Theta: no known facet has a half-space that meets it")
         if len(draws.thetas) < n:
             advice = "P(Alt) is large, or hardly any proposal is in the box: use RejectionSampler, or raise cap"
-            if not _is_normalised(cone, belief):
-                advice = f"{ADVICE} (d = {belief.dim})"
+            if not _is_normalised(cone, posterior):
+                advice = f"{ADVICE} (d = {posterior.dim})"
             raise SamplerCapError(
                 f"{len(draws.thetas)} of {n} alternatives in {draws.proposals} proposals; {advice}", draws.proposals
             )
         # With a full covariance in a box the proposals estimate P(Alt and Theta), not P(Alt | Theta).
-        log_p = draws.log_probability if _is_normalised(cone, belief) else nan
-        thetas, answers = draws.thetas, cone.best_answers(draws.thetas)
-        move_off_boundary(cone.oracle, cone.z_hat, belief.theta_hat[0], cone.space, thetas, answers)
-        return Alternatives(thetas, answers, Account(draws.proposals, calls + n, cone.size, log_p))
+        log_p = draws.log_probability if _is_normalised(cone, posterior) else nan
+        thetas, answers = draws.thetas, cone.argmax_unchecked(draws.thetas)
+        move_off_boundary(cone.oracle, cone.z_hat, posterior.theta_hat[0], cone.space, thetas, answers)
+        return Alternatives(thetas, answers, SamplingStats(draws.proposals, calls + n, cone.size, log_p))
 
-    def _probability(self, question: Question, draws: int, rng: np.random.Generator) -> AltProbability:
+    def _probability(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> AltProbability:
         return self.survey(question, draws, rng)[1]
 
-    def survey(self, question: Question, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
+    def survey(self, question: SamplingTask, draws: int, rng: np.random.Generator) -> tuple[Array, AltProbability]:
         """Draw from the known half-spaces, and estimate P(Alt) by the proposals."""
-        belief, eta, cone = question.belief, question.eta, self.prepare(question, rng)
-        if not _is_normalised(cone, belief):
+        posterior, eta, cone = question.posterior, question.eta, self.prepare(question, rng)
+        if not _is_normalised(cone, posterior):
             draws = min(_EXTRA_PROPOSALS * draws, max(draws, _MAX_EXTRA_PROPOSALS))
-        found = self._draw(cone, belief, eta, rng, draws, draws)
+        found = self._draw(cone, posterior, eta, rng, draws, draws)
         accepted, proposals = len(found.thetas), found.proposals
         estimate = AltProbability(
             found.log_probability,
@@ -137,36 +139,36 @@ class HalfSpaceSampler(AlternativeSampler):
             accepted,
             proposals,
         )
-        if not _is_normalised(cone, belief):
+        if not _is_normalised(cone, posterior):
             estimate = _given_space(estimate, question, draws, rng)
         return found.thetas, estimate
 
     def _draw(
-        self, cone: Cone, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, cap: int
+        self, cone: Cone, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, n: int, cap: int
     ) -> Draws:
-        if isinstance(cone.space, RealSpace) or (not belief.is_diagonal and belief.dim > MAX_DIM):
-            return draw_from_union(cone, belief, eta, rng, n, cap=cap, space=cone.space)
-        kind = TiltedWeights if belief.is_diagonal else MinimaxWeights
+        if isinstance(cone.space, RealSpace) or (not posterior.is_diagonal and posterior.dim > MAX_DIM):
+            return draw_from_union(cone, posterior, eta, rng, n, cap=cap, space=cone.space)
+        kind = TiltedWeights if posterior.is_diagonal else MinimaxWeights
         if self._tilted is None or self._tilted.facets is not cone or type(self._tilted) is not kind:
             self._tilted = kind(cone, cone.space)
-        return self._tilted.draw(belief, eta, rng, n, cap=cap)
+        return self._tilted.draw(posterior, eta, rng, n, cap=cap)
 
 
-def _is_normalised(cone: Cone, belief: GaussianBelief) -> bool:
+def _is_normalised(cone: Cone, posterior: GaussianPosterior) -> bool:
     """Return whether the proposals are drawn conditioned on Theta.
 
     If so they estimate P(Alt | Theta), otherwise P(Alt and Theta).
     """
-    return isinstance(cone.space, RealSpace) or belief.is_diagonal
+    return isinstance(cone.space, RealSpace) or posterior.is_diagonal
 
 
-def _given_space(joint: AltProbability, question: Question, tries: int, rng: np.random.Generator) -> AltProbability:
+def _given_space(joint: AltProbability, question: SamplingTask, tries: int, rng: np.random.Generator) -> AltProbability:
     """Return P(Alt | Theta) from P(Alt and Theta), with P(Theta) estimated by as many proposals."""
-    belief, _, _, space, eta = question
-    if belief.dim > MAX_DIM:
-        inside, log_space = int(sample_belief(belief, space, tries, rng, eta)[1].sum()), 0.0
+    posterior, _, _, space, eta = question
+    if posterior.dim > MAX_DIM:
+        inside, log_space = int(draw_thetas(posterior, space, tries, rng, eta)[1].sum()), 0.0
     else:
-        box = tilted_box(belief, space, eta)
+        box = tilted_box(posterior, space, eta)
         inside, log_space = len(box.draw(rng, tries, tries)[0]), box.log_m
     if not inside or (not joint.accepted and joint.log_mass > -inf):  # too few proposals for an estimate
         return replace(joint, log_probability=nan, log_space=log_space, inside=inside, tries=tries)

@@ -1,6 +1,6 @@
 """Markov chains along lines: the hit-and-run and Gibbs samplers that the paper suggests.
 
-With theta = theta_hat + L xi, a line through the current point in the unit direction u is xi + s u, and the belief
+With theta = theta_hat + L xi, a line through the current point in the unit direction u is xi + s u, and the posterior
 restricted to it is s ~ N(-u @ xi, 1). The cone of z_hat cuts an interval out of the line; its ends are found by two ray
 exits, and s is drawn exactly from the rest.
 """
@@ -11,7 +11,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from combopeps.alternatives.base import Account, Alternatives, AlternativeSampler, Question
+from combopeps.alternatives.base import Alternatives, AlternativeSampler, SamplingStats, SamplingTask
 from combopeps.alternatives.cone import ray_exits
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array, strictly_better
@@ -46,9 +46,9 @@ class LineSampler(AlternativeSampler):
     def _direction(self, dim: int, rng: np.random.Generator) -> Array:
         """Return the next unit direction u."""
 
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
         theta, calls = self._start(question, rng)
-        dim = question.belief.dim
+        dim = question.posterior.dim
         steps = self.steps or 2 * dim
         thetas = np.empty((n, dim))
         for k in range(n):
@@ -57,18 +57,18 @@ class LineSampler(AlternativeSampler):
                 calls += new_calls
             thetas[k] = theta
         self._theta = theta
-        return Alternatives(thetas, question.oracle.argmax(thetas), Account(n * steps, calls + n))
+        return Alternatives(thetas, question.oracle.argmax(thetas), SamplingStats(n * steps, calls + n))
 
-    def _start(self, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
+    def _start(self, question: SamplingTask, rng: np.random.Generator) -> tuple[Array, int]:
         """Return the chain's last point if it is an alternative, else one beyond the exit of a random ray."""
-        belief, oracle, z_hat, space, eta = question
+        posterior, oracle, z_hat, space, eta = question
         last = self._theta
         if last is not None and last.shape == z_hat.shape and space.contains(last):
             still = strictly_better(oracle.argmax(last)[None], z_hat, last[None])[0]
             if still:
                 return last, 1
-        base = space.project(belief.theta_hat[0])
-        noise = belief.noise(rng.standard_normal((1, _START_RAYS // 2, belief.dim)))[0]
+        base = space.project(posterior.theta_hat[0])
+        noise = posterior.noise(rng.standard_normal((1, _START_RAYS // 2, posterior.dim)))[0]
         for reach in _REACHES:
             far = reach * np.concatenate([noise, -noise]) / np.sqrt(eta)
             directions = space.project(base + far) - base
@@ -78,17 +78,17 @@ class LineSampler(AlternativeSampler):
             if exits.found.any() or not bounded:
                 break
         if not exits.found.any():
-            raise NoAlternativeError(f"no alternative exists along {_START_RAYS} rays from the current belief")
+            raise NoAlternativeError(f"no alternative exists along {_START_RAYS} rays from the current posterior")
         nearest = int(np.argmin(np.where(exits.found, exits.s, np.inf)))
         s = float(exits.s[nearest])
         beyond = 0.5 * (s + 1.0) if bounded else s + max(1e-3, 0.05 * abs(s))
         return base + beyond * directions[nearest], exits.oracle_calls + 1
 
-    def _move(self, theta: Array, question: Question, rng: np.random.Generator) -> tuple[Array, int]:
-        belief, oracle, z_hat, space, eta = question
-        u = self._direction(belief.dim, rng)
-        v = belief.noise(u[None, None])[0, 0] / np.sqrt(eta)
-        centre = -float(u @ belief.whiten(theta)) * np.sqrt(eta)
+    def _move(self, theta: Array, question: SamplingTask, rng: np.random.Generator) -> tuple[Array, int]:
+        posterior, oracle, z_hat, space, eta = question
+        u = self._direction(posterior.dim, rng)
+        v = posterior.noise(u[None, None])[0, 0] / np.sqrt(eta)
+        centre = -float(u @ posterior.whiten(theta)) * np.sqrt(eta)
         first, last = _interval_in_box(space, theta, v)
         # theta lies in Alt, so that the cone's interval, if there is one, is on one side of it.
         start = np.array([last, -first])

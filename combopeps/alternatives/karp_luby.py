@@ -1,6 +1,6 @@
 """Exact draws from the union of the known half-spaces, by the method of Karp and Luby.
 
-    pick f ~ Phi(-b_f),   theta ~ belief given y_f @ theta > 0,   keep it with probability 1 / N(theta)
+    pick f ~ Phi(-b_f),   theta ~ posterior given y_f @ theta > 0,   keep it with probability 1 / N(theta)
 
 N counts the known half-spaces that contain theta. Then P(Alt) = (sum_f Phi(-b_f)) E[1/N]. No oracle call is needed,
 and the number of proposals does not depend on P(Alt).
@@ -16,7 +16,7 @@ import numpy as np
 from combopeps.alternatives import _kernels as kernels
 from combopeps.alternatives.facets import Facets
 from combopeps.oracles.base import Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import stream_from
 
@@ -54,7 +54,7 @@ class Draws:
 
 def draw_from_union(
     facets: Facets,
-    belief: GaussianBelief,
+    posterior: GaussianPosterior,
     eta: float,
     rng: np.random.Generator,
     n: int,
@@ -62,15 +62,17 @@ def draw_from_union(
     cap: int,
     space: ParameterSpace | None = None,
 ) -> Draws:
-    """Return up to n draws from at most `cap` proposals; the facets must be in sync with the belief.
+    """Return up to n draws from at most `cap` proposals; the facets must be in sync with the posterior.
 
     In a box, proposals outside are rejected: exact, and slow when that happens to most of them.
     """
     weights = facets.weights if eta == facets.eta else facets.weights_at(eta)
-    low, high = (_NO_BOUNDS, _NO_BOUNDS) if space is None or isinstance(space, RealSpace) else space.bounds(belief.dim)
-    thetas = np.empty((n, belief.dim))
+    low, high = (
+        (_NO_BOUNDS, _NO_BOUNDS) if space is None or isinstance(space, RealSpace) else space.bounds(posterior.dim)
+    )
+    thetas = np.empty((n, posterior.dim))
     filled, proposals, acceptance_sum, acceptance_squares, evaluated = kernels.karp_luby(
-        stream_from(rng), facets.rows, facets.index, belief.theta_hat[0], belief.spread[0], eta, facets.gap,
+        stream_from(rng), facets.rows, facets.index, posterior.theta_hat[0], posterior.spread[0], eta, facets.gap,
         facets.width, weights.each, weights.blocks, weights.total, facets.slack, low, high, cap, thetas,
     )  # fmt: skip
     if eta == facets.eta and proposals:

@@ -30,17 +30,17 @@ from numpy.typing import NDArray
 from combopeps.alternatives.base import (
     AlternativeSampler,
     AltProbability,
-    Question,
+    SamplingTask,
+    draw_thetas_and_noise,
     move_off_boundary,
-    sample_posterior,
 )
-from combopeps.alternatives.budgeted_cone import Behind, SparingCone
-from combopeps.alternatives.error_probability import ShiftedHalfSpaces, answer_key, answer_of_key, sparing_cone
+from combopeps.alternatives.budgeted_cone import BudgetedCone, FacetUnion
+from combopeps.alternatives.error_probability import ShiftedHalfSpaces, answer_key, answer_of_key, budgeted_cone
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
-from combopeps.oracles.validation import Watch
+from combopeps.oracles.validation import ConsistencyCheck
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.utils.formatting import Share
+from combopeps.utils.formatting import Proportion
 
 Interval = tuple[float, float]
 
@@ -119,17 +119,17 @@ class Ranking:
 
 def rank_answers(
     sampler: AlternativeSampler,
-    question: Question,
+    question: SamplingTask,
     rng: np.random.Generator,
     epsilon: float = 0.0,
-    watch: Watch | None = None,
+    watch: ConsistencyCheck | None = None,
 ) -> Ranking:
     """Estimate P(error) of the question's answer, and P(z') of every answer that is best under some draw.
 
     Uses 2,048 draws; 256 if more than a quarter of the first 128 disagree with the answer; fewer above 976 components,
     128 at least. An oracle that is not quick is called for 64 to 256 draws.
     """
-    cone = sparing_cone(sampler, question)
+    cone = budgeted_cone(sampler, question)
     if cone is None:
         return _by_oracle(sampler, question, rng, epsilon, watch)
     return _by_known_answers(sampler, question, cone, rng, epsilon)
@@ -139,12 +139,12 @@ def _draw_count(dim: int) -> int:
     return max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_COORDINATES // dim))
 
 
-def _draws(question: Question, n: int, rng: np.random.Generator) -> Iterator[Array]:
+def _draws(question: SamplingTask, n: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield posterior draws in Theta, in batches that double: the first are small, for early stops and compilation."""
     most, made = max(1, _BATCH_COORDINATES // question.oracle.dim), 0
     while made < n:
-        thetas, inside = sample_posterior(
-            question.belief, question.space, min(max(made, _MIN_DRAWS), most, n - made), rng
+        thetas, inside = draw_thetas_and_noise(
+            question.posterior, question.space, min(max(made, _MIN_DRAWS), most, n - made), rng
         )
         made += len(thetas)
         yield thetas[inside]
@@ -158,7 +158,11 @@ def _gains_over(answers: Array, z: Array, thetas: Array) -> Array:
 
 
 def _by_oracle(
-    sampler: AlternativeSampler, question: Question, rng: np.random.Generator, epsilon: float, watch: Watch | None
+    sampler: AlternativeSampler,
+    question: SamplingTask,
+    rng: np.random.Generator,
+    epsilon: float,
+    watch: ConsistencyCheck | None,
 ) -> Ranking:
     """Rank by calling the oracle for every draw."""
     oracle, z = question.oracle, question.z_hat
@@ -193,7 +197,7 @@ def _by_oracle(
 
 
 def _with_rare_errors(
-    question: Question, rng: np.random.Generator, epsilon: float, found: Ranking, least: float
+    question: SamplingTask, rng: np.random.Generator, epsilon: float, found: Ranking, least: float
 ) -> Ranking:
     """Replace P(error) by an estimate from draws of shifted half-spaces, if that is consistent.
 
@@ -203,7 +207,7 @@ def _with_rare_errors(
     try:
         half_spaces = ShiftedHalfSpaces(question, epsilon, known, rng)
 
-        def survey(at: Question, n: int) -> tuple[Array, AltProbability]:
+        def survey(at: SamplingTask, n: int) -> tuple[Array, AltProbability]:
             return half_spaces.survey(n, rng, at.eta)
 
         parts = _draw_strata(survey, question, _draw_count(question.oracle.dim))
@@ -229,10 +233,10 @@ class _Stratum:
     thetas: Array
 
 
-Survey = Callable[[Question, int], tuple[Array, AltProbability]]
+Survey = Callable[[SamplingTask, int], tuple[Array, AltProbability]]
 
 
-def _draw_strata(survey: Survey, question: Question, n: int) -> list[_Stratum] | None:
+def _draw_strata(survey: Survey, question: SamplingTask, n: int) -> list[_Stratum] | None:
     """Draw from a set such as Alt at several noise levels if the noise is unknown; None if the draws give no estimate.
 
     P(Alt) increases fast with the noise: halves, quarters, eighths, ... of the posterior of the noise level are
@@ -240,7 +244,7 @@ def _draw_strata(survey: Survey, question: Question, n: int) -> list[_Stratum] |
     """
     from scipy.stats import chi2
 
-    dof = question.belief.dof.item(0)
+    dof = question.posterior.dof.item(0)
     if dof == np.inf:
         found = _draw_stratum(survey, question, n, 1.0)
         return None if found is None else [found]
@@ -259,7 +263,7 @@ def _draw_strata(survey: Survey, question: Question, n: int) -> list[_Stratum] |
     return strata
 
 
-def _draw_stratum(survey: Survey, question: Question, n: int, weight: float) -> _Stratum | None:
+def _draw_stratum(survey: Survey, question: SamplingTask, n: int, weight: float) -> _Stratum | None:
     try:
         thetas, found = survey(question, n)
     except SamplerCapError:
@@ -317,7 +321,7 @@ def _combine_strata(parts: list[_Stratum], winners: list[tuple[Array, NDArray[np
 
 def _by_half_spaces(
     sampler: AlternativeSampler,
-    question: Question,
+    question: SamplingTask,
     rng: np.random.Generator,
     epsilon: float,
     n: int,
@@ -325,7 +329,7 @@ def _by_half_spaces(
     made: int,
 ) -> Ranking | None:
     """Rank by draws from the known half-spaces, and by the plain draws outside of them; None if the former fail."""
-    belief, oracle, z, space, _ = question
+    posterior, oracle, z, space, _ = question
     try:
         parts = _draw_strata(lambda at, draws: sampler.survey(at, draws, rng), question, n)
     except NoAlternativeError:
@@ -335,7 +339,7 @@ def _by_half_spaces(
     winners = list[tuple[Array, NDArray[np.bool_]]]()
     for part in parts:
         answers = oracle.argmax(part.thetas)
-        move_off_boundary(oracle, z, belief.theta_hat[0], space, part.thetas, answers)
+        move_off_boundary(oracle, z, posterior.theta_hat[0], space, part.thetas, answers)
         other = (answers != z).any(axis=1)
         winners.append((answers[other], _gains_over(answers, z, part.thetas)[other] > epsilon))
     found = _combine_strata(parts, winners)
@@ -344,7 +348,7 @@ def _by_half_spaces(
     missed, missed_errors, unknown = Counter[bytes](), 0, 0
     cone = sampler.cone_of(question)
     if not cone.complete:  # add the plain draws that lie in none of the known half-spaces
-        in_known = Behind(cone)
+        in_known = FacetUnion(cone)
         for thetas, answers in beaten:
             new = ~in_known(thetas)
             missed.update(map(answer_key, answers[new]))
@@ -386,7 +390,7 @@ class _Scored:
     gain: Array
 
 
-def _score(cone: SparingCone, thetas: Array) -> _Scored:
+def _score(cone: BudgetedCone, thetas: Array) -> _Scored:
     """Find the best known answer under each draw; z itself, with gain 0, where none beats it."""
     z = cone.z_hat
     known = cone.memory.since(0)[0]
@@ -405,7 +409,7 @@ def _score(cone: SparingCone, thetas: Array) -> _Scored:
 
 
 def _by_known_answers(
-    sampler: AlternativeSampler, question: Question, cone: SparingCone, rng: np.random.Generator, epsilon: float
+    sampler: AlternativeSampler, question: SamplingTask, cone: BudgetedCone, rng: np.random.Generator, epsilon: float
 ) -> Ranking:
     """Rank with few oracle calls: for batches of draws, until a batch hardly shows unknown answers.
 
@@ -459,7 +463,7 @@ class _OracleCalls:
     new: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, cone: SparingCone, thetas: Array, rows: NDArray[np.intp], scored: _Scored) -> _OracleCalls:
+    def of(cls, cone: BudgetedCone, thetas: Array, rows: NDArray[np.intp], scored: _Scored) -> _OracleCalls:
         answers, at = cone.memory.ask(thetas[rows], aside=True), thetas[rows]
         parts = (answers - scored.known[scored.winner[rows]]) * at
         new = parts.sum(axis=1) > 1e-13 * np.abs(parts).sum(axis=1)
@@ -510,8 +514,8 @@ def _stratified_error(scored: _Scored, calls: _OracleCalls, epsilon: float) -> t
 
 def _by_known_half_spaces(
     sampler: AlternativeSampler,
-    question: Question,
-    cone: SparingCone,
+    question: SamplingTask,
+    cone: BudgetedCone,
     rng: np.random.Generator,
     epsilon: float,
     scored: _Scored,
@@ -568,7 +572,7 @@ def _proportion(count: int, draws: int) -> tuple[float, float]:
 
 def _wilson(hits: float, draws: int) -> Interval:
     """Return Wilson's 95 % interval; (0, 1) if there are no draws."""
-    found = Share.of(float(hits), draws)
+    found = Proportion.of(float(hits), draws)
     return found.low, found.high
 
 

@@ -1,4 +1,4 @@
-"""Rejection sampler: draw from the belief until the argmax differs; the sampler of the paper."""
+"""Rejection sampler: draw from the posterior until the argmax differs; the sampler of the paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from combopeps.alternatives.base import Account, Alternatives, AlternativeSampler, Question, sample_belief
+from combopeps.alternatives.base import Alternatives, AlternativeSampler, SamplingStats, SamplingTask, draw_thetas
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.posterior.parameter_space import RealSpace
@@ -42,16 +42,16 @@ class RejectionSampler(AlternativeSampler):
     cap
         Draws after which `SamplerCapError` is raised.
     clip
-        Move draws outside Theta to its nearest point, instead of drawing from the belief restricted to Theta. Cheaper
-        when the belief is not diagonal, and only an approximation: points accumulate on the boundary.
+        Move draws outside Theta to its nearest point, instead of drawing from the posterior restricted to Theta. Cheaper
+        when the posterior is not diagonal, and only an approximation: points accumulate on the boundary.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> from combopeps.posterior import Arms, GaussianBelief
+    >>> from combopeps.posterior import Arms, GaussianPosterior
     >>> oracle = TopKOracle(4, k=2)
-    >>> belief = GaussianBelief.start(Arms.of(oracle))
-    >>> found = RejectionSampler().sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), n=3, rng=0)
+    >>> posterior = GaussianPosterior.start(Arms.of(oracle))
+    >>> found = RejectionSampler().sample(posterior, oracle, oracle.argmax(posterior.theta_hat[0]), n=3, rng=0)
     >>> found.thetas.shape, bool((found.answers[:, :2].sum(axis=1) < 2).all())
     ((3, 4), True)
     """
@@ -62,7 +62,7 @@ class RejectionSampler(AlternativeSampler):
         self.cap, self.clip = cap, clip
         self._draws_per_hit = float(_FIRST_BATCH)  # running mean
 
-    def _sample(self, question: Question, n: int, rng: np.random.Generator) -> Alternatives:
+    def _sample(self, question: SamplingTask, n: int, rng: np.random.Generator) -> Alternatives:
         thetas, answers, draws, inside, hits, calls = self.search(question, n, rng, self.cap)
         if len(thetas) < n:
             size = question.oracle.log_cardinality
@@ -74,20 +74,20 @@ class RejectionSampler(AlternativeSampler):
                 draws,
             )
         log_p = log(hits / inside) if inside else nan
-        return Alternatives(thetas, answers, Account(draws, calls, log_probability=log_p))
+        return Alternatives(thetas, answers, SamplingStats(draws, calls, log_probability=log_p))
 
-    def search(self, question: Question, n: int, rng: np.random.Generator, cap: int) -> Search:
+    def search(self, question: SamplingTask, n: int, rng: np.random.Generator, cap: int) -> Search:
         """Return up to n alternatives from at most `cap` draws."""
-        belief, oracle, z_hat, space, eta = question
+        posterior, oracle, z_hat, space, eta = question
         found: list[Array] = []
         answers: list[Array] = []
         draws = inside = hits = calls = 0
         # Where nearly every draw is an alternative, most of a full batch would be discarded.
-        wanted = max(_MIN_COORDINATES // belief.dim, ceil(n * (self._draws_per_hit - _TOLERATED_MISSES)))
-        batch = max(n, min(_FIRST_BATCH, _FIRST_COORDINATES // belief.dim, wanted))
+        wanted = max(_MIN_COORDINATES // posterior.dim, ceil(n * (self._draws_per_hit - _TOLERATED_MISSES)))
+        batch = max(n, min(_FIRST_BATCH, _FIRST_COORDINATES // posterior.dim, wanted))
         while hits < n and draws < cap:
-            batch = max(1, min(batch, cap - draws, _MAX_COORDINATES // belief.dim))
-            thetas, exact = sample_belief(belief, RealSpace() if self.clip else space, batch, rng, eta)
+            batch = max(1, min(batch, cap - draws, _MAX_COORDINATES // posterior.dim))
+            thetas, exact = draw_thetas(posterior, RealSpace() if self.clip else space, batch, rng, eta)
             draws += batch
             batch *= 2
             if self.clip:
@@ -108,9 +108,9 @@ class RejectionSampler(AlternativeSampler):
 def split_alternatives(oracle: ArgmaxOracle, z_hat: Array, thetas: Array, most: int) -> tuple[Array, Array, int]:
     """Return the thetas under which z_hat is not best, the best answers of the first `most`, and the oracle calls."""
     if type(oracle)._membership_batch is ArgmaxOracle._membership_batch:  # no faster test than the argmax
-        best = oracle.best_answers(thetas)
+        best = oracle.argmax_unchecked(thetas)
         is_beaten = strictly_better(best, z_hat, thetas)
         return thetas[is_beaten], best[is_beaten], len(thetas)
     lost_thetas = thetas[~oracle._membership_batch(z_hat, thetas)]
-    best = oracle.best_answers(lost_thetas[:most])
+    best = oracle.argmax_unchecked(lost_thetas[:most])
     return lost_thetas, best, len(thetas) + len(best)

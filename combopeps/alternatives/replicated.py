@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _kernels as kernels
-from combopeps.alternatives.answer_cache import Memory
-from combopeps.alternatives.base import Alternatives, AlternativeSampler, Question, move_off_boundary
-from combopeps.alternatives.budgeted_cone import SparingCone, cone_of
+from combopeps.alternatives.answer_cache import AnswerCache
+from combopeps.alternatives.base import Alternatives, AlternativeSampler, SamplingTask, move_off_boundary
+from combopeps.alternatives.budgeted_cone import BudgetedCone, cone_of
 from combopeps.alternatives.cone import Cone
 from combopeps.errors import NoAlternativeError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.validation import Watch
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import Streams
 
@@ -43,7 +43,7 @@ class Cones:
     ) -> None:
         self.oracle, self.space = oracle, space
         self._cones: list[list[Cone]] = [[] for _ in range(replications)]
-        self.memories = [] if oracle.quick else [Memory(oracle, known) for _ in range(replications)]
+        self.caches = [] if oracle.quick else [AnswerCache(oracle, known) for _ in range(replications)]
 
     def at(self, r: int, z_hat: Array) -> Cone:
         """Return the cone of this answer of replication r; the last few are kept."""
@@ -53,7 +53,7 @@ class Cones:
                 if position:
                     cones.insert(0, cones.pop(position))
                 return cone
-        cones.insert(0, cone_of(self.oracle, z_hat, self.space, self.memories[r] if self.memories else None))
+        cones.insert(0, cone_of(self.oracle, z_hat, self.space, self.caches[r] if self.caches else None))
         del cones[_CONES_PER_RUN:]
         return cones[0]
 
@@ -88,7 +88,7 @@ class ListedCones:
             return False
         return 0 < count <= _MAX_SHORT_FACETS and count * oracle.dim <= _MAX_SHORT_ENTRIES
 
-    def move_to(self, z_hat: Array) -> None:
+    def set_answers(self, z_hat: Array) -> None:
         """Set the answers, (R, d)."""
         if self.count == 0:
             raise NoAlternativeError("Z has one answer only: there is nothing to identify")
@@ -120,19 +120,19 @@ class ListedCones:
         return y
 
     def draw(
-        self, belief: GaussianBelief, n: int, states: NDArray[np.uint64], eta: float
+        self, posterior: GaussianPosterior, n: int, states: NDArray[np.uint64], eta: float
     ) -> tuple[Array, NDArray[np.int64], Array]:
         """Return thetas in the half-spaces (R, n, d), proposals made (R,), and estimates of ln P(Alt) (R,)."""
         R, d = self._answers.shape
         thetas, proposals, log_p = np.empty((R, n, d)), np.zeros(R, dtype=np.int64), np.empty(R)
         rows = self._sizes, self._indptr, self._indices, self._data
-        kernels.karp_luby_batch(states, *rows, belief.theta_hat, belief.spread, eta, thetas, proposals, log_p)
+        kernels.karp_luby_batch(states, *rows, posterior.theta_hat, posterior.spread, eta, thetas, proposals, log_p)
         return thetas, proposals, log_p
 
-    def information(self, belief: GaussianBelief, out: Array) -> None:
+    def information(self, posterior: GaussianPosterior, out: Array) -> None:
         """Compute `Facets.information` of every replication into `out`."""
         rows = self._sizes, self._indptr, self._indices, self._data
-        kernels.information_batch(*rows, belief.theta_hat, belief.spread, out)
+        kernels.information_batch(*rows, posterior.theta_hat, posterior.spread, out)
 
     def _listed(self, z: Array) -> Sparse:
         key = z.tobytes()
@@ -169,7 +169,7 @@ class ReplicatedSampler:
         space: ParameterSpace,
         streams: Streams,
         sampler: AlternativeSampler | None,
-        watch: Watch,
+        watch: ConsistencyCheck,
     ) -> None:
         self.oracle, self.space, self.streams, self._watch = oracle, space, streams, watch
         self._lists = sampler is None and ListedCones.are_short(oracle, space)
@@ -181,7 +181,7 @@ class ReplicatedSampler:
         self.log_probability = np.full(len(streams), np.nan)  # estimates of ln P(Alt) made on the way
 
     def forget(self) -> None:
-        """Drop all cones: the next draws depend on the belief and the random streams alone."""
+        """Drop all cones: the next draws depend on the posterior and the random streams alone."""
         R = len(self.streams)
         self.cones = Cones(self.oracle, self.space, R, self._watch.known)
         self._listed = ListedCones(self.oracle, R) if self._lists else None
@@ -195,35 +195,35 @@ class ReplicatedSampler:
         return sampler
 
     def sample(
-        self, belief: GaussianBelief, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
+        self, posterior: GaussianPosterior, z_hat: Array, n: int, eta: float = 1.0, *, answers: bool = False
     ) -> tuple[Array, Array]:
         """Return alternatives of z_hat (R, d), (R, n, d); with `answers` their best answers too, (R, n, d)."""
         self._count_choices(z_hat)
         if self._listed is not None:
-            self._listed.move_to(z_hat)
-            thetas, proposals, self.log_probability = self._listed.draw(belief, n, self.streams.states, eta)
+            self._listed.set_answers(z_hat)
+            thetas, proposals, self.log_probability = self._listed.draw(posterior, n, self.streams.states, eta)
             self.draws, self.oracle_calls = int(proposals.sum()), thetas.shape[0] * n * answers
-            return thetas, self._best_answers(belief, z_hat, thetas) if answers else thetas[:, :0]
+            return thetas, self._best_answers(posterior, z_hat, thetas) if answers else thetas[:, :0]
         thetas, best = np.empty((2, len(z_hat), n, self.oracle.dim))
         self.draws = self.oracle_calls = 0
         for r in range(len(z_hat)):
-            found = self._sample(belief.row(r), self.cones.at(r, z_hat[r]), r, n, eta)
+            found = self._sample(posterior.row(r), self.cones.at(r, z_hat[r]), r, n, eta)
             thetas[r], best[r] = found.thetas, found.answers
         return thetas, best
 
     def _count_choices(self, z_hat: Array) -> None:
         """Count the rows that choose, where they are counted."""
-        for memory, answer in zip(self.cones.memories, z_hat, strict=False):
+        for memory, answer in zip(self.cones.caches, z_hat, strict=False):
             memory.choose_by(answer)
 
-    def _sample(self, belief: GaussianBelief, cone: Cone, r: int, n: int, eta: float) -> Alternatives:
+    def _sample(self, posterior: GaussianPosterior, cone: Cone, r: int, n: int, eta: float) -> Alternatives:
         """Draw for one replication."""
-        sampler, calls_before = self._samplers[r], cone.memory.chosen if isinstance(cone, SparingCone) else 0
+        sampler, calls_before = self._samplers[r], cone.memory.chosen if isinstance(cone, BudgetedCone) else 0
         sampler.cone = cone
-        question = Question(belief, self.oracle, cone.z_hat, self.space, eta)
+        question = SamplingTask(posterior, self.oracle, cone.z_hat, self.space, eta)
         found = sampler._sample(question, n, self.streams.generator(r))
         if (
-            isinstance(cone, SparingCone) and cone.memory.chosen == calls_before
+            isinstance(cone, BudgetedCone) and cone.memory.chosen == calls_before
         ):  # a sampler that calls the oracle itself
             cone.memory.chosen += found.account.oracle_calls
             cone.memory.note(found.answers)
@@ -233,23 +233,23 @@ class ReplicatedSampler:
         self._watch.see(found.thetas, found.answers)
         return found
 
-    def information(self, belief: GaussianBelief, z_hat: Array, *, challenge: bool = True) -> Array:
+    def information(self, posterior: GaussianPosterior, z_hat: Array, *, challenge: bool = True) -> Array:
         """Return sum_f Phi(-b_f) y_f y_f' / |y_f|^2_{V^-1} over the known facets of z_hat, up to a factor: (R, d, d).
 
-        Its diagonal, (R, d), for a diagonal belief. All facets are known where the oracle lists them and they are few.
+        Its diagonal, (R, d), for a diagonal posterior. All facets are known where the oracle lists them and they are few.
         Elsewhere they are those found so far, and one towards the best answer under an alternative drawn in this call,
         so that every answer that may be best enters sooner or later. With `challenge=False` none is drawn once a search
         has been made.
         """
-        found = np.empty(belief.theta_hat.shape if belief.is_diagonal else belief.spread.shape)
+        found = np.empty(posterior.theta_hat.shape if posterior.is_diagonal else posterior.spread.shape)
         self.draws = self.oracle_calls = 0
         self._count_choices(z_hat)
         if self._listed is not None:
-            self._listed.move_to(z_hat)
-            self._listed.information(belief, found)
+            self._listed.set_answers(z_hat)
+            self._listed.information(posterior, found)
             return found
         for r in range(len(z_hat)):
-            cone, row = self.cones.at(r, z_hat[r]), belief.row(r)
+            cone, row = self.cones.at(r, z_hat[r]), posterior.row(r)
             known = cone.complete or (cone.explored and not challenge)
             if not known and (self._has_many_facets[r] or not cone.list_if_few()):
                 self._has_many_facets[r] = True  # most likely of later answers too
@@ -268,25 +268,25 @@ class ReplicatedSampler:
 
     def answers(self, thetas: Array) -> Array:
         """Return the best answers under one theta per replication, (R, d); cached for slow oracles."""
-        memories = self.cones.memories
-        return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.best_answers(thetas)
+        memories = self.cones.caches
+        return memories[0].answer(thetas[0])[None] if len(memories) == 1 else self.oracle.argmax_unchecked(thetas)
 
     def aside(self, z_hat: Array) -> AlternativeSampler:
         """Return a sampler that shares the answers seen by the run, but does not change it.
 
-        Its cone is new every time: its draws depend on the belief and on random numbers alone.
+        Its cone is new every time: its draws depend on the posterior and on random numbers alone.
         """
         sampler = copy.deepcopy(self._prototype)
-        memory = self.cones.memories[0].copy() if self.cones.memories else None
+        memory = self.cones.caches[0].copy() if self.cones.caches else None
         sampler.cone = cone_of(self.oracle, z_hat, self.space, memory)
         return sampler
 
-    def _best_answers(self, belief: GaussianBelief, z_hat: Array, thetas: Array) -> Array:
+    def _best_answers(self, posterior: GaussianPosterior, z_hat: Array, thetas: Array) -> Array:
         """Return the best answers under alternatives (R, n, d), which are moved off the boundary if necessary."""
         flat = thetas.reshape(-1, self.oracle.dim)
-        found = self.oracle.best_answers(flat)
+        found = self.oracle.argmax_unchecked(flat)
         self._watch.see(flat, found)
         best = found.reshape(thetas.shape)
         for r in np.flatnonzero((best == z_hat[:, None]).all(axis=2).any(axis=1)):
-            move_off_boundary(self.oracle, z_hat[r], belief.theta_hat[r], self.space, thetas[r], best[r])
+            move_off_boundary(self.oracle, z_hat[r], posterior.theta_hat[r], self.space, thetas[r], best[r])
         return best

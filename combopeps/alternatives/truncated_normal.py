@@ -9,7 +9,7 @@ facet in units of sigma at s = s_0, and any s_0,
 
 the tangent to a log-concave function. M_f is the expectation of the bound over theta_E in its box. Pick f ~ M_f, draw
 theta_E tilted by kappa (a truncated normal with mean theta_hat + kappa y s^2), theta_F conditioned on the facet, the
-other coordinates from the belief, and keep theta if it lies in the box, with probability
+other coordinates from the posterior, and keep theta if it lies in the box, with probability
 
     1{theta in the union} / sum_f 1{theta in half-space f} Phi(-b_f) exp(kappa_f (s - s_0)) / Phi(u - b_f).
 
@@ -33,13 +33,13 @@ needs d numbers, not 2 d: see `_box_kernels.minimax_tilt`.
 
 **Facets under a full covariance in a box** (`MinimaxWeights`), by Karp and Luby's method:
 
-    pick f ~ M_f,   theta ~ the belief in the box given y_f @ theta > 0,   accept it with probability 1 / N(theta)
+    pick f ~ M_f,   theta ~ the posterior in the box given y_f @ theta > 0,   accept it with probability 1 / N(theta)
 
 N counts the half-spaces that contain theta; P(Alt and Theta) = (sum_f M_f) P(accepted). A tilt takes most of a
 millisecond at d = 70, and there may be hundreds of facets. No tilt is computed for facets whose probability is
 negligible by one of two bounds of it:
 
-    Phi(-b_f),   or   M_f of an earlier belief times the maximum of the density now over the density then.
+    Phi(-b_f),   or   M_f of an earlier posterior times the maximum of the density now over the density then.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from combopeps.alternatives.facets import Facets
 from combopeps.alternatives.karp_luby import Draws
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.random import stream_from
 
@@ -72,7 +72,7 @@ _ROUNDING = 1e-9  # relative to the largest precision: smaller eigenvalues are 0
 
 
 class TiltedWeights:
-    """kappa, sigma, b, s_0 and ln M of every known facet, updated where the belief has changed.
+    """kappa, sigma, b, s_0 and ln M of every known facet, updated where the posterior has changed.
 
     Facets of negligible probability are skipped, by the bound
 
@@ -115,11 +115,11 @@ class TiltedWeights:
             self._free = np.concatenate([self._free, np.zeros(entries - len(self._free), dtype=bool)])
             self._terms = np.concatenate([self._terms, np.zeros((2, entries - self._terms.shape[1]))], axis=1)
 
-    def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
-        """Return up to n draws from at most `cap` proposals; the facets must be in sync with the belief."""
-        normal_in_box = belief.theta_hat[0], np.sqrt(belief.spread[0] / eta), *self.box
+    def draw(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
+        """Return up to n draws from at most `cap` proposals; the facets must be in sync with the posterior."""
+        normal_in_box = posterior.theta_hat[0], np.sqrt(posterior.spread[0] / eta), *self.box
         self._update(normal_in_box, eta)
-        thetas = np.empty((n, belief.dim))
+        thetas = np.empty((n, posterior.dim))
         filled, proposals, acceptance_sum, acceptance_squares, log_mass = kernels.karp_luby_in_box(
             stream_from(rng), self.facets.rows, normal_in_box, self._tilt, self._free, cap, thetas
         )
@@ -173,14 +173,14 @@ class Tilted(NamedTuple):
         return thetas[:filled], proposals
 
 
-def tilted_box(belief: GaussianBelief, space: ParameterSpace, eta: float = 1.0) -> Tilted:
-    """Return the tilt of the belief in the box."""
-    L = belief.spread[0]
-    return Tilted.of(L @ L.T / eta, belief.theta_hat[0], space.bounds(belief.dim))
+def tilted_box(posterior: GaussianPosterior, space: ParameterSpace, eta: float = 1.0) -> Tilted:
+    """Return the tilt of the posterior in the box."""
+    L = posterior.spread[0]
+    return Tilted.of(L @ L.T / eta, posterior.theta_hat[0], space.bounds(posterior.dim))
 
 
 def replace_misses(
-    belief: GaussianBelief, space: ParameterSpace, eta: Array, rng: np.random.Generator, thetas: Array
+    posterior: GaussianPosterior, space: ParameterSpace, eta: Array, rng: np.random.Generator, thetas: Array
 ) -> NDArray[np.bool_]:
     """Replace thetas outside the box, (n, d), by exact draws in the box; return which are inside afterwards.
 
@@ -189,9 +189,9 @@ def replace_misses(
     """
     inside = space.contains(thetas)
     missed = np.flatnonzero(~inside)
-    if not len(missed) or belief.dim > MAX_DIM:
+    if not len(missed) or posterior.dim > MAX_DIM:
         return inside
-    tilted = tilted_box(belief, space)
+    tilted = tilted_box(posterior, space)
     cap = _BASE_PROPOSALS + _PROPOSALS_PER_MISS * len(missed)
     for part, factor in [(missed, eta[0])] if len(eta) == 1 else zip(missed[:, None], eta[missed], strict=True):
         found, proposals = (tilted if factor == 1.0 else tilted.rescaled(factor)).draw(rng, len(part), cap)
@@ -213,15 +213,15 @@ class _Gaussian(NamedTuple):
     log_det: float
 
     @classmethod
-    def of(cls, belief: GaussianBelief, eta: float) -> _Gaussian:
-        L = belief.spread[0]
+    def of(cls, posterior: GaussianPosterior, eta: float) -> _Gaussian:
+        L = posterior.spread[0]
         covariance, precision, log_det = L @ L.T / eta, np.full_like(L, nan), -float(np.linalg.slogdet(L)[1]) * 2.0
         if log_det < inf:
             inverse = np.linalg.inv(L)
             precision = inverse.T @ inverse * eta
             if np.abs(precision @ covariance - np.eye(len(L))).max() > _INVERSE_TOLERANCE:
                 precision[:] = nan
-        return cls(belief.theta_hat[0].copy(), covariance, precision, log_det + len(L) * log(eta))
+        return cls(posterior.theta_hat[0].copy(), covariance, precision, log_det + len(L) * log(eta))
 
     def log_ratio(self, earlier: _Gaussian) -> float:
         """Return ln of the maximum of its density over the earlier one; infinite if there is no maximum.
@@ -246,7 +246,7 @@ class _Gaussian(NamedTuple):
 
 
 class MinimaxWeights:
-    """Tilts of the facets that matter under the current belief, bounds of the others, and draws by them."""
+    """Tilts of the facets that matter under the current posterior, bounds of the others, and draws by them."""
 
     def __init__(self, facets: Facets, space: ParameterSpace) -> None:
         self.facets = facets
@@ -259,12 +259,12 @@ class MinimaxWeights:
         """Drop all bounds and tilts."""
         self._renumbered = self.facets.renumbered
         self._bound = np.zeros(0)
-        self._tilts: dict[int, Tilted] = {}  # under the current belief
+        self._tilts: dict[int, Tilted] = {}  # under the current posterior
         self._shifts: dict[int, Array] = {}  # of the last tilts: starting points of the search
 
-    def _update_bounds(self, belief: GaussianBelief, eta: float) -> None:
-        """Update the bounds to the belief; the facets must be in sync with it."""
-        facets, current = self.facets, _Gaussian.of(belief, eta)
+    def _update_bounds(self, posterior: GaussianPosterior, eta: float) -> None:
+        """Update the bounds to the posterior; the facets must be in sync with it."""
+        facets, current = self.facets, _Gaussian.of(posterior, eta)
         if self._renumbered != facets.renumbered:
             self._reset()
         earlier, self._distribution = self._distribution, current
@@ -317,12 +317,12 @@ class MinimaxWeights:
         tilts = [self._tilts[f] for f in chosen]
         return tilts, np.array([tilted.log_m for tilted in tilts]), np.array(chosen, dtype=np.int64)
 
-    def draw(self, belief: GaussianBelief, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
-        """Return up to n draws from at most `cap` proposals; the facets must be in sync with the belief."""
-        self._update_bounds(belief, eta)
+    def draw(self, posterior: GaussianPosterior, eta: float, rng: np.random.Generator, n: int, *, cap: int) -> Draws:
+        """Return up to n draws from at most `cap` proposals; the facets must be in sync with the posterior."""
+        self._update_bounds(posterior, eta)
         tilts, log_m, numbers = self._tilts_that_matter()
         log_mass = float(np.logaddexp.reduce(log_m, initial=-inf))
-        accepted: list[Array] = [np.empty((0, belief.dim))]
+        accepted: list[Array] = [np.empty((0, posterior.dim))]
         filled = proposals = 0
         acceptance_sum = acceptance_squares = 0.0
         while filled < n and proposals < cap and tilts:

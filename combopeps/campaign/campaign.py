@@ -24,11 +24,11 @@ from combopeps.campaign.fingerprint import Own
 from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sqlite import SQLiteStore
 from combopeps.campaign.store import Checkpoint, Cursor, Store, check_timeout, parsed, store_at
-from combopeps.errors import ComboPepsError, OracleError, OtherOracleError, ParameterError, StateFileError
+from combopeps.errors import ComboPepsError, OracleError, OracleMismatchError, ParameterError, StateFileError
 from combopeps.io.instance import Instance
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.registry import DEFAULT
-from combopeps.policies.sweep import sweep_length
+from combopeps.policies.initial_design import initial_design_length
+from combopeps.policies.registry import DEFAULT_POLICY
 from combopeps.problem import Problem
 from combopeps.session.events import Event, Looked, check_name
 from combopeps.session.queries import Query
@@ -55,8 +55,8 @@ class Campaign(Session):
     ----------
     problem, policy, rule, delta, epsilon, seed
         As in `Session`.
-    stopping, policy_name, sweep, versions, header
-        As stored in the first event; sweep is 0 where none was asked for.
+    stopping, policy_name, initial design, versions, header
+        As stored in the first event; initial design is 0 where none was asked for.
     store, timeout
         Where the events are, and how many seconds to wait for other writers.
     author
@@ -82,7 +82,7 @@ class Campaign(Session):
     versions: dict[str, Any]
     policy_name: str
     stopping: str
-    sweep: int
+    initial_design: int
 
     def __init__(self, store: Store, timeout: float = 10.0, own: Own | None = None, author: str | None = None) -> None:
         self.store, self.timeout = store, check_timeout(timeout)
@@ -105,12 +105,12 @@ class Campaign(Session):
         path: str | os.PathLike[str] | Store,
         problem: Instance | Problem | ArgmaxOracle,
         *,
-        policy: str = DEFAULT,
+        policy: str = DEFAULT_POLICY,
         stopping: str = "posterior",
         delta: float = 0.05,
         epsilon: float = 0.0,
         rng: int = 0,
-        sweep: bool | int | None = None,
+        initial_design: bool | int | None = None,
         timeout: float = 10.0,
         author: str | None = None,
     ) -> Campaign:
@@ -127,7 +127,7 @@ class Campaign(Session):
         policy, stopping
             Names, as in `Session`. What "peps", "doubling-peps" and "lingame" learn from their own choices is stored in
             checkpoints only: see `save_checkpoint`.
-        delta, epsilon, sweep
+        delta, epsilon, initial_design
             As in `Session`.
         rng
             Seed of all random numbers.
@@ -137,13 +137,13 @@ class Campaign(Session):
             Stored with every event, as "by".
         """
         author = None if author is None else check_name("author", author)
-        store, timeout, length = store_at(path), check_timeout(timeout), sweep_length(sweep)
+        store, timeout, length = store_at(path), check_timeout(timeout), initial_design_length(initial_design)
         check_fraction("delta", delta)
         check_epsilon(epsilon)
         document, again, own = records.document_of(problem)
         seed = int(rng) if isinstance(rng, np.integer) else rng
         options = {"epsilon": float(epsilon)} if epsilon else {}
-        options |= {"sweep": length} if length else {}
+        options |= {"initial_design": length} if length else {}
         header = records.header(document, policy, float(delta), stopping, seed, **options)
         try:
             records.check_header(header)
@@ -168,7 +168,7 @@ class Campaign(Session):
 
         Where it was created with an oracle of your own, pass that as `oracle`: it is compared with the fingerprint in
         the database (its components, and what its answers are worth at 16 thetas), and another one is refused with
-        `OtherOracleError`.
+        `OracleMismatchError`.
         """
         return cls(store_at(path), timeout, None if oracle is None else Own(oracle), author)
 
@@ -338,7 +338,7 @@ class Campaign(Session):
             super().__init__(records.problem_of(header, self._own), **_options(header))
         self.header, self.versions = header, header["versions"]
         self.policy_name, self.stopping = str(header["policy"]), str(header["stopping"])
-        self.sweep = header.get("sweep", 0)
+        self.initial_design = header.get("initial_design", 0)
         self._decoder = Decoder(self.problem, self._queries, self._ledger)
 
     def _load_checkpoint(self) -> bool:
@@ -402,8 +402,8 @@ def _reading_header(store: Store) -> Iterator[None]:
         yield
     except OracleError:  # of the user's own oracle: the database is not to blame
         raise
-    except OtherOracleError as cause:
-        raise OtherOracleError(f"{store}: {cause}", cause.differs) from None
+    except OracleMismatchError as cause:
+        raise OracleMismatchError(f"{store}: {cause}", cause.differs) from None
     except (ComboPepsError, ValueError) as cause:
         raise StateFileError(f"{store}, event 1: {cause}", 1) from None
 
@@ -412,7 +412,7 @@ def _options(header: Record) -> dict[str, Any]:
     """Arguments of the session that a header describes."""
     return {
         "policy": header["policy"], "stopping": header["stopping"], "delta": header["delta"],
-        "epsilon": header.get("epsilon", 0.0), "rng": header["seed"], "sweep": header.get("sweep"),
+        "epsilon": header.get("epsilon", 0.0), "rng": header["seed"], "initial_design": header.get("initial_design"),
     }  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def export(place: str | os.PathLike[str], out: str | os.PathLike[str]) -> tuple[
     else:
         sound = {number for number, _ in events}
         data, count = b"".join(text + b"\n" for number, text, _ in rows if number in sound), len(events)
-    files.replace(out, data)
+    files.write_atomically(out, data)
     return count, sorted(faults.items())
 
 

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from combopeps.errors import OtherOracleError, ParameterError
-from combopeps.io.oracle_kinds import names_or, read_oracle
+from combopeps.errors import OracleMismatchError, ParameterError
+from combopeps.io.oracle_kinds import labels_as_json, read_oracle
 from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import ask, check_interface
-from combopeps.utils.formatting import brief
+from combopeps.oracles.validation import check_interface, checked_argmax
+from combopeps.utils.formatting import short_repr
 
 KIND = "own"
 _THETAS = 16
@@ -53,7 +53,7 @@ class Own:
         return {
             "kind": KIND,
             "class": type(oracle).__name__,
-            "components": names_or(oracle.dim, oracle.components),
+            "components": labels_as_json(oracle.dim, oracle.components),
             "unit": float(oracle.unit),
             "domain": oracle.domain,
             "values": [value for value, _ in self._worth],
@@ -66,7 +66,7 @@ class Own:
         rows = max(1, _NUMBERS // self.oracle.dim)
         for start in range(0, _THETAS, rows):
             thetas = _thetas(range(start, min(start + rows, _THETAS)), self.oracle)
-            answers = ask(self.oracle, thetas)
+            answers = checked_argmax(self.oracle, thetas)
             loss = 2 * self.oracle.resolution + _ROUNDING * np.abs(answers).max(axis=1)
             worth = (answers * thetas).sum(axis=1), loss * np.abs(thetas).sum(axis=1)
             found += list(zip(*(part.tolist() for part in worth), strict=True))
@@ -94,7 +94,7 @@ class Own:
 
     def _refuse(self, differs: str, why: str) -> NoReturn:
         name = type(self.oracle).__name__
-        raise OtherOracleError(f"this {name} is not the oracle that the campaign was begun with: {why}", differs)
+        raise OracleMismatchError(f"this {name} is not the oracle that the campaign was begun with: {why}", differs)
 
 
 def reader(own: Own | None) -> Reader:
@@ -112,7 +112,9 @@ def _read(field: Field, own: Own | None) -> tuple[ArgmaxOracle, list[Hashable] |
     if own is None:
         name = Field(stored.get("class"), f"{field.path}.class")
         made = f", a {name.text()[:80]!r}" if name.value is not None else ""
-        raise OtherOracleError(f"the campaign was begun with an oracle of somebody's own{made}: open it with {_CURE}")
+        raise OracleMismatchError(
+            f"the campaign was begun with an oracle of somebody's own{made}: open it with {_CURE}"
+        )
     own.check(field)
     return own.oracle, None
 
@@ -128,5 +130,5 @@ def _difference(theirs: tuple[Hashable, ...], ours: tuple[Hashable, ...]) -> str
     known, new = set(theirs), set(ours)
     lost = [label for label in theirs if label not in new]
     more = [label for label in ours if label not in known]
-    found = [f"{verb} {brief(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
+    found = [f"{verb} {short_repr(labels, 200)}" for verb, labels in (("lacks", lost), ("adds", more)) if labels]
     return f"it {' and '.join(found)}" if found else "its components are the same in another order"

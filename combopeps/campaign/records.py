@@ -1,6 +1,6 @@
 """Records: the events of a campaign as JSON objects.
 
-    campaign  schema, problem, policy, stopping, delta, seed, versions; epsilon and sweep where they are not 0
+    campaign  schema, problem, policy, stopping, delta, seed, versions; epsilon and initial design where they are not 0
     ask       queries (id, measured, label); client and until, if there is a lease
     lease     ids, client; until
     tell      id, labels, ys; sems
@@ -50,11 +50,11 @@ from combopeps.session.events import (
     Observed,
     Retracted,
     Told,
-    is_name,
+    is_valid_name,
 )
 from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading, measured_numbers
 from combopeps.stopping.registry import RULES
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import check_fraction
 
@@ -99,14 +99,14 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "campaign": {
         "schema": _is_index, "problem": _is_a(dict), "policy": _is_a(str), "delta": _is_a(float),
         "stopping": _is_a(str), "seed": _is_index, "versions": _is_a(dict), "epsilon?": _is_a(float),
-        "sweep?": lambda value: True,
+        "initial_design?": lambda value: True,
     },
-    "ask": {"queries": _is_queries, "client?": is_name, "until?": _is_time},
-    "lease": {"ids": _is_ids, "client": is_name, "until?": _is_time},
+    "ask": {"queries": _is_queries, "client?": is_valid_name, "until?": _is_time},
+    "lease": {"ids": _is_ids, "client": is_valid_name, "until?": _is_time},
     "tell": {"id": _is_index, "labels": _is_a(list), "ys": _is_a(list), "sems?": _is_a(list)},
     "observe": {
         "arm": _is_index, "label": lambda value: True, "y": _is_number, "sem?": _is_number, "count?": _is_index,
-        "key?": is_name,
+        "key?": is_valid_name,
     },
     "abandon": {"id": _is_index},
     "look": {"rule": _is_a(str)},
@@ -172,8 +172,8 @@ def check_header(record: Mapping[str, Any]) -> None:
             f"the campaign has schema {schema}, and this release reads {SCHEMA}: use the one that wrote it"
         )
     _checked_kind(record)
-    if not _is_index(record.get("sweep", 1)) or record.get("sweep") == 0:
-        raise ValueError("sweep must be an integer of at least 1")
+    if not _is_index(record.get("initial_design", 1)) or record.get("initial_design") == 0:
+        raise ValueError("initial_design must be an integer of at least 1")
     policy_class(record["policy"])
     check_fraction("delta", record["delta"])
     check_epsilon(record.get("epsilon", 0.0))
@@ -191,7 +191,7 @@ def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = N
         return [{"kind": "tell", "id": query.id, "labels": [plain_label(labels[arm]) for arm in query.arms]} | results]
     if isinstance(event, Asked):
         queries = [
-            {"id": query.id, "measured": list(measured_numbers(query)), "label": plain(query.label)}
+            {"id": query.id, "measured": list(measured_numbers(query)), "label": to_json_data(query.label)}
             for query in event.queries
         ]
         return [{"kind": "ask", "queries": queries} | ({} if event.lease is None else _leased(event.lease))]
@@ -303,8 +303,8 @@ class Decoder:
 
     def _asked(self, entry: Record) -> Query:
         query = self._queries.restored(entry["id"], entry["measured"])
-        if plain(query.label) != entry["label"]:
-            raise ValueError(f"query {query.id} is for {plain(query.label)!r:.60}, not {entry['label']!r:.60}")
+        if to_json_data(query.label) != entry["label"]:
+            raise ValueError(f"query {query.id} is for {to_json_data(query.label)!r:.60}, not {entry['label']!r:.60}")
         return query
 
     def _readings(self, arms: Sequence[int], record: Record) -> Readings:

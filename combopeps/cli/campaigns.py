@@ -17,16 +17,16 @@ from typing import Any
 from combopeps.campaign import Campaign, campaigns, check, copy, export
 from combopeps.cli import text
 from combopeps.cli.options import ERROR, NOT_CERTAIN, OK
-from combopeps.cli.output import mask_passwords, print_json, print_result, quoted_path, shown, to_json
+from combopeps.cli.output import mask_passwords, print_json, print_result, printable, quoted_path, to_json
 from combopeps.cli.problem_source import load, oracle_from_spec
 from combopeps.errors import ComboPepsError, LabelError, ParameterError
 from combopeps.server.launch import serve
-from combopeps.session.events import is_name
-from combopeps.session.measurement_table import Observed, read_action_results, read_results
+from combopeps.session.events import is_valid_name
+from combopeps.session.measurement_table import TableSummary, read_action_results, read_results
 from combopeps.session.result import Status
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import label_text
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 
 def _results(campaign: Campaign, args: argparse.Namespace) -> list[tuple[Any, ...]]:
@@ -55,7 +55,7 @@ def _value(campaign: Campaign, args: argparse.Namespace) -> Any:
     return _values_by_label(pairs, _label_book(campaign))
 
 
-def _values_by_label(pairs: list[tuple[str, float]], book: LabelBook) -> dict[Hashable, float]:
+def _values_by_label(pairs: list[tuple[str, float]], book: LabelIndex) -> dict[Hashable, float]:
     values: dict[Hashable, float] = {}
     for label_word, value in pairs:
         label = book.by_words([label_word.strip()])
@@ -65,8 +65,8 @@ def _values_by_label(pairs: list[tuple[str, float]], book: LabelBook) -> dict[Ha
     return values
 
 
-def _label_book(campaign: Campaign) -> LabelBook:
-    return LabelBook(campaign.problem.arms.labels, campaign.problem.oracle)
+def _label_book(campaign: Campaign) -> LabelIndex:
+    return LabelIndex(campaign.problem.arms.labels, campaign.problem.oracle)
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -74,10 +74,10 @@ def run_init(args: argparse.Namespace) -> int:
     instance = load(args)
     size = text.size_text(instance.oracle)
     options = {"policy": args.policy, "delta": args.delta, "epsilon": args.epsilon, "stopping": args.stopping}
-    Campaign.create(args.state, instance, rng=args.seed, sweep=args.sweep, **options)
+    Campaign.create(args.state, instance, rng=args.seed, initial_design=args.initial_design, **options)
     actions = f", by {text.actions_text(instance.problem)}" if instance.problem.measures_actions else ""
     lines = [
-        f"{shown(mask_passwords(args.state))}: {len(instance.arms)} things to measure{actions}, {size} answers",
+        f"{printable(mask_passwords(args.state))}: {len(instance.arms)} things to measure{actions}, {size} answers",
         f"{text.scales_text(instance.problem)}: in the units of your data (--noise, --prior)",
         f"next: {_command('ask', args)}",
     ]
@@ -148,15 +148,15 @@ def run_status(args: argparse.Namespace) -> int:
         from combopeps.viz.answers import plot_measured
         from combopeps.viz.canvas import save
 
-        save(plot_measured(campaign.problem, status, campaign.belief), args.plot)
+        save(plot_measured(campaign.problem, status, campaign.posterior), args.plot)
     if args.json:
         print_json(
             {
-                "answer": plain(status.answer),
-                "runner_up": plain(status.runner_up),
-                "error_probability": plain(status.error_probability),
+                "answer": to_json_data(status.answer),
+                "runner_up": to_json_data(status.runner_up),
+                "error_probability": to_json_data(status.error_probability),
                 "error_interval": [*status.error_interval],
-                "top_answers": plain(status.top_answers),
+                "top_answers": to_json_data(status.top_answers),
                 "delta": status.delta,
                 "epsilon": status.epsilon,
                 "stop": status.stop,
@@ -193,7 +193,7 @@ def _print_text(status: Status, campaign: Campaign, args: argparse.Namespace) ->
     if status.corrections:
         print(f"corrections    {status.corrections}")
     print("where the samples went")
-    for line in text.bars(status.pulls):
+    for line in text.pulls_chart(status.pulls):
         print(f"  {line}")
     if status.open_queries:
         print(f"waiting for {len(status.open_queries)} results")
@@ -202,7 +202,7 @@ def _print_text(status: Status, campaign: Campaign, args: argparse.Namespace) ->
     if not status.stop:
         print(f"next           {_command('ask', args)}")
     if args.plot is not None:
-        print(f"picture        {shown(args.plot)}")
+        print(f"picture        {printable(args.plot)}")
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -215,10 +215,10 @@ def run_check(args: argparse.Namespace) -> int:
         )
     else:
         for number, fault in found.faults:
-            print(f"event {number}: {shown(fault)}")
+            print(f"event {number}: {printable(fault)}")
         verdict = "damaged" if found.faults else "sound"
         counts = f"{found.events} valid events, {found.asked} queries, {found.told} measurements"
-        print(f"{shown(mask_passwords(args.state))}: {verdict}; {counts}")
+        print(f"{printable(mask_passwords(args.state))}: {verdict}; {counts}")
     return ERROR if found.faults else OK
 
 
@@ -230,8 +230,8 @@ def run_export(args: argparse.Namespace) -> int:
         print_json({"output": args.output, "lines": lines, "faults": left_out})
     else:
         for number, fault in faults:
-            print(f"event {number}: {shown(fault)}")
-        print(f"{lines} lines in {shown(args.output)}")
+            print(f"event {number}: {printable(fault)}")
+        print(f"{lines} lines in {printable(args.output)}")
     return ERROR if faults else OK
 
 
@@ -251,10 +251,10 @@ def _user() -> str | None:
         user = getpass.getuser()
     except (KeyError, OSError):
         return None
-    return user if is_name(user) else None
+    return user if is_valid_name(user) else None
 
 
-def _record(args: argparse.Namespace, change: Callable[[Campaign], Observed | None]) -> int:
+def _record(args: argparse.Namespace, change: Callable[[Campaign], TableSummary | None]) -> int:
     """Apply a change to the campaign, and print its numbers of measurements and open queries."""
     campaign = _open_campaign(args)
     observed = change(campaign)
@@ -266,7 +266,7 @@ def _record(args: argparse.Namespace, change: Callable[[Campaign], Observed | No
     document: dict[str, Any] = {"samples": samples, "open": n_open}
     document |= {} if actions is None else {"actions": actions}
     if observed is not None:
-        left_out = [[plain(label), rows] for label, rows in observed.left_out.items()]
+        left_out = [[to_json_data(label), rows] for label, rows in observed.left_out.items()]
         document |= {"rows": observed.rows, "taken": observed.taken, "left_out": left_out}
     print_result(args.json, document, [summary] if observed is None else [repr(observed), summary])
     return OK
@@ -275,7 +275,7 @@ def _record(args: argparse.Namespace, change: Callable[[Campaign], Observed | No
 def run_copy(args: argparse.Namespace) -> int:
     """Copy the events of a campaign to another database or file."""
     count, source, target = copy(args.source, args.target), mask_passwords(args.source), mask_passwords(args.target)
-    lines = [f"{count} events copied to {shown(target)}", f"next: combopeps status --state {quoted_path(target)}"]
+    lines = [f"{count} events copied to {printable(target)}", f"next: combopeps status --state {quoted_path(target)}"]
     print_result(args.json, {"source": source, "target": target, "events": count}, lines)
     return OK
 
@@ -296,7 +296,7 @@ def run_report(args: argparse.Namespace) -> int:
     campaign = Campaign.open(args.state, oracle=oracle_from_spec(args.oracle), timeout=args.timeout)
     report(campaign, args.output, title=args.title)
     print_result(
-        args.json, {"report": args.output, "samples": campaign.samples}, [f"the page is in {shown(args.output)}"]
+        args.json, {"report": args.output, "samples": campaign.samples}, [f"the page is in {printable(args.output)}"]
     )
     return OK
 
@@ -306,7 +306,7 @@ def run_serve(args: argparse.Namespace) -> int:
 
     def ready(addresses: list[str]) -> None:
         where = " or ".join(addresses) + (f", for a proxy that shows it at {args.root_path}" if args.root_path else "")
-        line = f"{shown(args.state)} at {where}; Ctrl-C stops it\n"
+        line = f"{printable(args.state)} at {where}; Ctrl-C stops it\n"
         document = {"address": addresses[0], "addresses": addresses, "root_path": args.root_path, "pid": os.getpid()}
         output = to_json(document) if args.json else line
         with suppress(OSError):  # a closed stdout must not stop the server

@@ -137,7 +137,7 @@ def _add_plan(commands: Any) -> None:
         "--epsilon", type=number, default=0.0, help="accept answers that are worse than the best by at most this (0)"
     )
     plan.add_argument("--budget", type=integer, help="available samples or actions: report what they achieve")
-    plan.add_argument("--sweep", metavar="N", type=integer, help="first measure every arm N times")
+    plan.add_argument("--initial-design", metavar="N", type=integer, help="first measure every arm N times")
     plan.add_argument("--runs", type=integer, default=100, help="simulated runs for each rule (100)")
     plan.add_argument(
         "--theta", metavar="CSV", help="guess: columns label (or source and target, left and right), value, opt. sem"

@@ -10,7 +10,7 @@ from typing import Any
 
 from combopeps.cli.commands import MAX_BUDGET, MIN_BUDGET
 from combopeps.cli.options import ERROR, OK
-from combopeps.cli.output import print_json, print_result, shown
+from combopeps.cli.output import print_json, print_result, printable
 from combopeps.cli.problem_source import load, seed, true_theta
 from combopeps.cli.show import tau_star
 from combopeps.errors import ComboPepsError, ParameterError, ServerError
@@ -83,12 +83,12 @@ def _print_text(
     instance: Instance, found: dict[str, Trace | ComboPepsError], budget: int, nature: str, args: argparse.Namespace
 ) -> None:
     unit = "actions" if instance.problem.measures_actions else "samples"
-    print(f"{shown(instance.name)}: {unit} until the share of right answers exceeds a level;", end=" ")
+    print(f"{printable(instance.name)}: {unit} until the share of right answers exceeds a level;", end=" ")
     print(f"{args.runs} runs, budget {budget}{'' if nature == 'normal' else f', true noise {nature}'}")
     print(f"{'policy':<16}" + "".join(f"{f'{level:.0%}':<24}" for level in _LEVELS) + "right at the end")
     for name, trace in found.items():
         if isinstance(trace, ComboPepsError):
-            print(f"{name:<16}cannot run: {shown(' '.join(str(trace).split()))}")
+            print(f"{name:<16}cannot run: {printable(' '.join(str(trace).split()))}")
             continue
         cells = [_cell(trace, level, budget) for level in _LEVELS]
         rate, error = (part[-1] for part in trace.identification_rate())
@@ -96,7 +96,7 @@ def _print_text(
         if instance.problem.costs_differ:
             print(f"{'  cost':<16}" + "".join(f"{_cost_cell(trace, level):<24}" for level in _LEVELS))
     if args.plot is not None:
-        print(f"picture: {shown(args.plot)}")
+        print(f"picture: {printable(args.plot)}")
 
 
 def _cell(trace: Trace, level: float, budget: int) -> str:

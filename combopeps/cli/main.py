@@ -18,7 +18,7 @@ from itertools import takewhile
 from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import ERROR, INTERRUPTED, NOT_CERTAIN, NOT_SHOWN, OK, USAGE_ERROR
 from combopeps.cli.output import mask_passwords, print_error, replace_closed_streams, stdout_to_stderr, to_json, write
-from combopeps.utils.jit import never_compile
+from combopeps.utils.jit import disable_compilation
 
 # These succeed once they have changed the state file, even if their output cannot be written: if they failed then, the
 # caller would repeat them, and results would count twice.
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             args = parser().parse_args(words)
             # Compilation takes longer than these commands; but with `argv`, the process may go on after the command.
             if argv is None and args.command in _READING_COMMANDS:
-                never_compile()
+                disable_compilation()
             with nullcontext() if args.command in ("bench", "serve") else stdout_to_stderr():
                 code = getattr(import_module(args.module), f"run_{args.command}")(args)
     except SystemExit:  # --help and --version

@@ -43,10 +43,10 @@ def registered_name(kind: str, text: str) -> str:
 def noise_kind(text: str) -> str:
     """Return a kind of noise, such as "normal" or "relative:0.3", if it is valid."""
     from combopeps.errors import ParameterError
-    from combopeps.session.environment import noise_called
+    from combopeps.session.environment import as_noise
 
     try:
-        noise_called(text)
+        as_noise(text)
     except ParameterError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
@@ -175,7 +175,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
         "--epsilon", type=number, default=0.0, help="accept answers that are worse than the best by at most this (0)"
     )
     command.add_argument("--seed", type=integer, default=0, help="seed of all random numbers (0)")
-    command.add_argument("--sweep", metavar="N", type=integer, help="first measure every arm N times")
+    command.add_argument("--initial-design", metavar="N", type=integer, help="first measure every arm N times")
 
 
 def add_state(command: argparse.ArgumentParser, *, timeout: bool = True, oracle: bool = True) -> None:

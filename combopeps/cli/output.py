@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import Any, TextIO
 
-from combopeps.utils.label_format import shown as shown
+from combopeps.utils.label_format import printable as printable
 
 
 def quoted_path(path: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from combopeps.cli.options import OK
-from combopeps.cli.output import print_json, shown
+from combopeps.cli.output import print_json, printable
 from combopeps.cli.problem_source import check_noise, load, seed
 from combopeps.cli.text import origin_of
 from combopeps.errors import ParameterError
@@ -15,7 +15,7 @@ from combopeps.io.instance import Instance
 from combopeps.session.measurement_table import read_rows
 from combopeps.session.plan import Plan, plan
 from combopeps.utils import files
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 from combopeps.viz.canvas import axes_for, save
 
 
@@ -38,7 +38,7 @@ def run_plan(args: argparse.Namespace) -> int:
         runs=args.runs,
         policy=args.policy,
         epsilon=args.epsilon,
-        sweep=args.sweep,
+        initial_design=args.initial_design,
         noise=args.nature or instance.nature,
         true_noise_std=1.0 if is_noise_unknown else None,  # the unit of the ratios that the problem states
         seconds=args.seconds,
@@ -50,7 +50,7 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.plot is not None:
         save(result.plot()[0], args.plot)
     if args.csv is not None:
-        files.replace(args.csv, result.to_csv().encode())
+        files.write_atomically(args.csv, result.to_csv().encode())
     if args.json:
         print_json({"problem": instance.name, **origin_of(instance), "theta": source, **_document(result, args)})
     else:
@@ -78,7 +78,7 @@ def _theta(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]
         return instance.theta, args.theta_std, f"the true numbers of {instance.name}"
     table = read_rows(args.theta)
     table.faults.check()
-    book, theta, std = LabelBook(instance.labels, instance.oracle), dict[Any, float](), dict[Any, float]()
+    book, theta, std = LabelIndex(instance.labels, instance.oracle), dict[Any, float](), dict[Any, float]()
     for words, value, sem in zip(table.labels, table.values, table.sems, strict=True):
         label = book.by_words([word.strip() for word in (words if isinstance(words, tuple) else (words,))])
         if label in theta:
@@ -99,8 +99,10 @@ def _document(result: Plan, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_text(instance: Instance, result: Plan, source: str, args: argparse.Namespace) -> None:
-    print(f"{shown(instance.name)}: theta {shown(source) if source == 'from the prior' else 'is ' + shown(source)}")
+    print(
+        f"{printable(instance.name)}: theta {printable(source) if source == 'from the prior' else 'is ' + printable(source)}"
+    )
     print(result)
     for path, what in ((args.csv, "table"), (args.plot, "picture")):
         if path is not None:
-            print(f"{what}: {shown(path)}")
+            print(f"{what}: {printable(path)}")

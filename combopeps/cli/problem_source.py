@@ -51,7 +51,7 @@ def load(args: argparse.Namespace) -> Instance:
         raise ParameterError(f"{instance.name} has costs of single measurements; add --cost and --part-cost of actions")
     cost = {"cost": 1.0 if args.cost is None else args.cost}
     cost |= {} if args.part_cost is None else {"part_cost": problem.cost}
-    return replace(instance, problem=problem.restated(actions=args.actions, **cost))
+    return replace(instance, problem=problem.copy_with(actions=args.actions, **cost))
 
 
 def _load_instance(args: argparse.Namespace) -> Instance:
@@ -76,7 +76,7 @@ def _with_stated_scales(instance: Instance, args: argparse.Namespace) -> Instanc
         if isinstance(value, str):
             option = _SCALE_OPTIONS[key].replace("_", "-")
             raise ParameterError(f"--{option} {value!r:.40}: only data files have columns; give a number here")
-    return replace(instance, problem=instance.problem.restated(**scales)) if scales else instance
+    return replace(instance, problem=instance.problem.copy_with(**scales)) if scales else instance
 
 
 def true_theta(instance: Instance, args: argparse.Namespace) -> Any:
@@ -171,7 +171,7 @@ def _is_instance_file(path: Path) -> bool:
 
     Invalid JSON counts as an instance file, whose reader has the better error message.
     """
-    data = files.read(path)
+    data = files.read_regular(path)
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from combopeps.cli.commands import MAX_DIM_OF_TAU_STAR
 from combopeps.cli.options import OK, registered
-from combopeps.cli.output import print_json, print_result, shown
+from combopeps.cli.output import print_json, print_result, printable
 from combopeps.cli.problem_source import load
 from combopeps.cli.text import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
@@ -17,7 +17,7 @@ from combopeps.io.library import list_instances, load_instance
 from combopeps.oracles.constrained_argmax import second_best
 from combopeps.problem import Problem
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 
 _DELTA = 0.05  # of the lower bound of the expected cost
 
@@ -51,12 +51,12 @@ def run_show(args: argparse.Namespace) -> int:
         save(plot_answer(instance.oracle, best, theta=instance.theta), args.plot)
     best, runner_up = facts.pop("best"), facts.pop("runner_up")
     if args.json:
-        answers = {"best": plain(best), "runner_up": plain(runner_up)}
+        answers = {"best": to_json_data(best), "runner_up": to_json_data(runner_up)}
         print_json({**facts, **origin_of(instance), **answers, "plot": args.plot})
         return OK
-    print(f"{shown(instance.name)}: {shown(instance.title or repr(instance.oracle))}")
+    print(f"{printable(instance.name)}: {printable(instance.title or repr(instance.oracle))}")
     if instance.note:
-        print(f"  {shown(instance.note)}")
+        print(f"  {printable(instance.note)}")
     print(f"  unknown numbers d    {facts['d']}")
     kind = "" if instance.nature == "normal" else f", measurements {instance.nature}"
     print(f"  arms to measure      {facts['arms']}, {scales_text(instance.problem)}{kind}")
@@ -65,17 +65,17 @@ def run_show(args: argparse.Namespace) -> int:
     print(f"  answers |Z|          {facts['size']}")
     for what, where in origin_of(instance).items():
         if where is not None:
-            print(f"  {what:<20} {shown(where)}")
+            print(f"  {what:<20} {printable(where)}")
     if instance.theta is None:
         why = f" ({instance.origin})" if instance.origin else ""
-        print(f"  best answer          not known: the file has no true numbers{shown(why)}")
+        print(f"  best answer          not known: the file has no true numbers{printable(why)}")
     else:
         print(f"  best answer          {answer_text(best, instance.oracle)}   (value {facts['value']:.6g})")
         if facts["gap"] is not None:
             print(f"  runner-up            {answer_text(runner_up, instance.oracle)}   (gap {facts['gap']:.4g})")
         print(f"  tau*                 {facts['tau_star_text']}")
     if args.plot is not None:
-        print(f"  picture              {shown(args.plot)}")
+        print(f"  picture              {printable(args.plot)}")
     return OK
 
 

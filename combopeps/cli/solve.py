@@ -12,27 +12,27 @@ import numpy as np
 
 from combopeps.alternatives.registry import SAMPLERS
 from combopeps.cli.options import INTERRUPTED, NOT_CERTAIN, OK
-from combopeps.cli.output import print_json, shown, to_json
+from combopeps.cli.output import print_json, printable, to_json
 from combopeps.cli.problem_source import load, seed, true_theta
 from combopeps.cli.text import (
     answer_text,
-    bars,
     difference_text,
     estimate_text,
     origin_of,
+    pulls_chart,
     pulls_json,
     samples_text,
 )
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.policies.registry import POLICIES
-from combopeps.random import named
-from combopeps.session.environment import Nature, OneRun
+from combopeps.random import named_seed
+from combopeps.session.environment import Environment, SingleRunDraws
 from combopeps.session.result import Result
 from combopeps.session.session import identify
 from combopeps.utils import files
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.viz.answers import plot_result
 from combopeps.viz.canvas import axes_for, save
 
@@ -59,14 +59,14 @@ def run_solve(args: argparse.Namespace) -> int:
         stopping=args.stopping,
         epsilon=args.epsilon,
         batch_size=args.batch,
-        sweep=args.sweep,
+        initial_design=args.initial_design,
         progress=(sys.stderr.isatty() and not args.json) if args.progress is None else args.progress,
     )
     if args.plot is not None:
         save(plot_result(result, ax=axes), args.plot)
     document = _document(instance, theta, result, args)
     if args.save is not None:
-        files.replace(args.save, to_json(document, indent=1).encode())
+        files.write_atomically(args.save, to_json(document, indent=1).encode())
     if args.json:
         print_json(document)
     else:
@@ -80,8 +80,8 @@ def _simulated_measurement(
     instance: Instance, theta: Any, noise: str, seed: int, *, is_batch: bool
 ) -> Callable[[Any], Any]:
     """Return a function that measures a label, or a list of labels: true means plus noise from a stream of its own."""
-    draws = OneRun(np.random.default_rng(named(seed, "measurements")))
-    nature = Nature(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
+    draws = SingleRunDraws(np.random.default_rng(named_seed(seed, "measurements")))
+    nature = Environment(instance.problem, instance.arms.dot(theta[None])[0], draws, noise)
     return (lambda labels: [nature.measure_label(label) for label in labels]) if is_batch else nature.measure_label
 
 
@@ -90,11 +90,11 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
     return {
         "problem": instance.name,
         **origin_of(instance),
-        "answer": plain(result.answer),
-        "runner_up": plain(result.runner_up),
-        "error_probability": plain(result.error_probability),
+        "answer": to_json_data(result.answer),
+        "runner_up": to_json_data(result.runner_up),
+        "error_probability": to_json_data(result.error_probability),
         "error_interval": [*result.error_interval],
-        "leaders": plain(result.top_answers),
+        "leaders": to_json_data(result.top_answers),
         "samples": result.samples,
         "actions": result.actions,
         "cost": result.cost,
@@ -102,14 +102,14 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
         "certain": bool(result.evidence.stop),
         "claim": result.claim,
         "warning": result.warning,
-        "correct": as_good(result.z, best, theta),
+        "correct": has_equal_value(result.z, best, theta),
         "loss": max(0.0, float((best - result.z) @ theta)),
         "policy": args.policy,
         "delta": args.delta,
         "epsilon": result.epsilon,
         "seed": args.seed,
         "nature": args.nature or instance.nature,
-        "tied": plain(result.tied),
+        "tied": to_json_data(result.tied),
         "pulls": pulls_json(result.pulls),
         "plot": args.plot,
     }
@@ -130,14 +130,14 @@ def _print_text(instance: Instance, result: Result, document: dict[str, Any], ar
     print(f"truth       the answer is {verdict}")
     for what, where in origin_of(instance).items():
         if where is not None:
-            print(f"{what:<11} {shown(where)}")
+            print(f"{what:<11} {printable(where)}")
     for answer in result.tied[:_MAX_TIED]:
         print(f"tied with   {difference_text(result.answer, answer, instance.oracle)}")
     if len(result.tied) > _MAX_TIED:
         print(f"            ... and {len(result.tied) - _MAX_TIED} more")
     print("where the samples went")
-    for line in bars(result.pulls):
+    for line in pulls_chart(result.pulls):
         print(f"  {line}")
     for path, what in ((args.save, "result"), (args.plot, "picture")):
         if path is not None:
-            print(f"{what:<11} {shown(path)}")
+            print(f"{what:<11} {printable(path)}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.cli.output import shown
+from combopeps.cli.output import printable
 from combopeps.io.instance import Instance
 from combopeps.oracles import (
     KnapsackOracle,
@@ -19,12 +19,12 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.posterior.per_label import Stated
+from combopeps.posterior.per_label import NumberOrArray
 from combopeps.problem import Problem
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import label_text as label_text
 from combopeps.viz.describe import action_oracle as action_oracle
 from combopeps.viz.describe import answer_text as answer_text
@@ -56,26 +56,26 @@ def query_text(query: Query, oracle: ArgmaxOracle | None = None, lease: Lease | 
 def _lease_text(lease: Lease) -> str:
     """Return the client and the local time at which its lease expires."""
     if lease.until is None:
-        return shown(lease.client)
+        return printable(lease.client)
     try:
         until = datetime.fromtimestamp(lease.until).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):  # beyond the calendar
-        return shown(lease.client)
-    return f"{shown(lease.client)}, until {until}"
+        return printable(lease.client)
+    return f"{printable(lease.client)}, until {until}"
 
 
 def query_json(query: Query, lease: Lease | None = None) -> dict[str, Any]:
     """Return the number and label of a query, the parts of an action, and the lease as JSON data."""
-    parts = {"components": plain(query.components)} if query.action is not None else {}
-    lease_fields = {} if lease is None else plain(lease)
-    return {"id": query.id, "label": plain(query.label), **parts, **lease_fields}
+    parts = {"components": to_json_data(query.components)} if query.action is not None else {}
+    lease_fields = {} if lease is None else to_json_data(lease)
+    return {"id": query.id, "label": to_json_data(query.label), **parts, **lease_fields}
 
 
 def actions_text(problem: Problem) -> str:
     """Return what one query measures."""
     if problem.actions is None:
         return "single arms"
-    return "whole answers" if problem.actions.are_answers else shown(repr(problem.actions.oracle))
+    return "whole answers" if problem.actions.are_answers else printable(repr(problem.actions.oracle))
 
 
 def scales_text(problem: Problem) -> str:
@@ -91,19 +91,19 @@ def scales_text(problem: Problem) -> str:
     return f"noise {_scale_text(problem.noise_std)}, prior {prior}{cost}"
 
 
-def _scale_text(value: Stated | None) -> str:
+def _scale_text(value: NumberOrArray | None) -> str:
     if value is None:
         return "estimated"
     low, high = float(np.min(value)), float(np.max(value))
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
-def stated_json(value: Stated | None) -> Any:
+def stated_json(value: NumberOrArray | None) -> Any:
     """Return a number, a list of numbers, or None where it is estimated."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
+def pulls_chart(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
     """Return a bar chart of the numbers of samples, in descending order, of at most `most` arms."""
     order = sorted((item for item in pulls.items() if item[1]), key=lambda item: -item[1])
     largest, rest = order[:most], order[most:]
@@ -124,7 +124,7 @@ def bars(pulls: Mapping[Hashable, int], most: int = 20) -> list[str]:
 
 def pulls_json(pulls: Mapping[Hashable, int]) -> list[Any]:
     """Return pairs of label and count for all arms that were measured."""
-    return [[plain(label), count] for label, count in pulls.items() if count]
+    return [[to_json_data(label), count] for label, count in pulls.items() if count]
 
 
 def origin_of(instance: Instance) -> dict[str, str | None]:

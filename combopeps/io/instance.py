@@ -15,14 +15,14 @@ from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import Stated
+from combopeps.posterior.per_label import NumberOrArray
 from combopeps.problem import Problem
-from combopeps.session.environment import noise_called
-from combopeps.utils.formatting import Brief
+from combopeps.session.environment import as_noise
+from combopeps.utils.formatting import ShortRepr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Instance(Brief):
+class Instance(ShortRepr):
     """A problem to try things on.
 
     Parameters
@@ -70,7 +70,7 @@ class Instance(Brief):
         if self.theta is not None:
             object.__setattr__(self, "theta", _truth(self.theta, self.problem))
         with Field(self.nature, "nature").checked():
-            noise = noise_called(Field(self.nature, "nature").text())
+            noise = as_noise(Field(self.nature, "nature").text())
             if self.theta is not None:
                 noise.check(self.arms.dot(self.theta), self.arms.labels)
 
@@ -85,7 +85,7 @@ class Instance(Brief):
         return self.problem.arms
 
     @property
-    def noise_std(self) -> Stated | None:
+    def noise_std(self) -> NumberOrArray | None:
         """Standard deviation of one measurement."""
         return self.problem.noise_std
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from combopeps.io.instance import Instance, in_file, instance_from_file
 from combopeps.oracles import ArgmaxOracle, KnapsackOracle, MatchingOracle, PartitionOracle, TopKOracle
-from combopeps.utils.csv_files import CsvFile, is_index, read_csv
+from combopeps.utils.csv_files import CsvFile, is_unnamed_column, read_csv
 from combopeps.utils.validation import check_text
 
 
@@ -133,7 +133,7 @@ class _Items:
         """Line and text of a column's cells."""
         header = self.file.header
         if name not in header:
-            named = ", ".join(column for column in header if not is_index(column))
+            named = ", ".join(column for column in header if not is_unnamed_column(column))
             self.file.refuse(f"there is no such column; the header has {named}", self.file.first, name)
         at = header.index(name)
         return [(line, row[at].strip()) for line, row in self.file.rows]
@@ -163,7 +163,7 @@ def _read(path: str | os.PathLike[str], item: str, mean: str, said: tuple[Any, .
         check_text("the name of a column", column)
     file = read_csv(path)
     items = _Items(file, [], mean, dict(zip(("noise_std", "cost", "prior_mean", "prior_std"), said, strict=True)))
-    named = [name for name in file.header if not is_index(name)]
+    named = [name for name in file.header if not is_unnamed_column(name)]
     names = items.texts(item)
     if mean not in file.header and set(named) - set(said) - {item, *more}:
         file.refuse(f"there is no such column; the header has {', '.join(named)}", file.first, mean)
@@ -205,7 +205,7 @@ def read_table(
     """
     file = read_csv(path)
     first, *tasks = file.header
-    if is_index(first) and [row[0].strip() for _, row in file.rows] in _counted(len(file.rows)):
+    if is_unnamed_column(first) and [row[0].strip() for _, row in file.rows] in _counted(len(file.rows)):
         file.refuse(
             "the first column has no name and counts the rows; write the table without it (index=False)", file.first
         )

@@ -79,7 +79,7 @@ def save_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
     document = to_document(instance)
     if to_document(from_document(document)) != document:
         raise InstanceError("oracle: would not come back the same; was it made with prune=False?", "oracle")
-    files.replace(path, (_layout(document) + "\n").encode())
+    files.write_atomically(path, (_layout(document) + "\n").encode())
 
 
 def _load_file(path: Path) -> Instance:

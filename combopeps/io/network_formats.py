@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from combopeps.errors import FileFormatError, InstanceError
 from combopeps.io.parsing import Field, parse_json, parse_number, read_text
 from combopeps.utils.csv_files import is_digits, is_plain
-from combopeps.utils.files import refuse
+from combopeps.utils.files import raise_format_error
 from combopeps.utils.label_format import first_repeated
 
 if TYPE_CHECKING:
@@ -77,35 +77,37 @@ def read_graphml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
     text = read_text(path)
     before, doctype, _ = text.upper().partition("<!DOCTYPE")
     if doctype:
-        refuse(path, "a document type definition is not allowed; delete it", before.count("\n") + 1)
+        raise_format_error(path, "a document type definition is not allowed; delete it", before.count("\n") + 1)
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as cause:
-        refuse(path, f"this is not XML: {cause}", cause.position[0])
+        raise_format_error(path, f"this is not XML: {cause}", cause.position[0])
     except ValueError as cause:
-        refuse(path, f"this is not XML: {cause}")
+        raise_format_error(path, f"this is not XML: {cause}")
     found: dict[str, list[ElementTree.Element]] = {"graph": [], "node": [], "edge": [], "key": []}
     for element in root.iter():
         found.get(_tag(element), []).append(element)
     if len(found["graph"]) != 1:
-        refuse(path, "there must be exactly one element graph")
+        raise_format_error(path, "there must be exactly one element graph")
     nodes = [node.get("id") for node in found["node"]]
     if None in nodes or len(set(nodes)) != len(nodes):
-        refuse(path, "every node must have an id of its own", field="node")
+        raise_format_error(path, "every node must have an id of its own", field="node")
     known = set(nodes)
     for i, edge in enumerate(found["edge"]):  # networkx would make up the nodes that are missing
         for end in ("source", "target"):
             if edge.get(end) not in known:
-                refuse(path, f"{edge.get(end)!r} is not the id of a node", field=f"edge[{i}].{end}")
+                raise_format_error(path, f"{edge.get(end)!r} is not the id of a node", field=f"edge[{i}].{end}")
     _check_data(path, found["key"], found["edge"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what networkx would leave out with a warning is refused
             graph = nx.parse_graphml(text)
     except Exception as cause:  # networkx lets whatever its parsing meets pass
-        refuse(path, f"networkx cannot read this GraphML ({type(cause).__name__}: {cause})")
+        raise_format_error(path, f"networkx cannot read this GraphML ({type(cause).__name__}: {cause})")
     if graph.number_of_edges() != len(found["edge"]):
-        refuse(path, "two parallel edges have the same id; give every edge one of its own, or none", field="edge")
+        raise_format_error(
+            path, "two parallel edges have the same id; give every edge one of its own, or none", field="edge"
+        )
     return graph, set()
 
 
@@ -119,7 +121,9 @@ def read_gml(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[Any]]:
             warnings.simplefilter("error")
             graph = nx.parse_gml(text, label="id")
     except Exception as cause:  # networkx lets whatever its parsing meets pass
-        refuse(path, f"networkx cannot read this GML ({type(cause).__name__}: {' '.join(str(cause).split())})")
+        raise_format_error(
+            path, f"networkx cannot read this GML ({type(cause).__name__}: {' '.join(str(cause).split())})"
+        )
     labels = {node: data.get("label") for node, data in graph.nodes(data=True)}
     if not all(type(label) in (str, int) and label != "" for label in labels.values()):
         return graph, set()
@@ -138,13 +142,17 @@ def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[Element
     for i, key in enumerate(keys):
         id, name, kind = key.get("id", ""), key.get("attr.name", ""), key.get("attr.type", "")
         if id in names:
-            refuse(path, f"{id!r} is the id of a key before it; give every key one of its own", field=f"key[{i}].id")
+            raise_format_error(
+                path, f"{id!r} is the id of a key before it; give every key one of its own", field=f"key[{i}].id"
+            )
         names[id] = name or id
         if name and key.get("for", "all") in ("edge", "all"):
             other = kinds.setdefault((name, kind), id)
             if other != id:
                 cure = f"rename one of the keys {other!r} and {id!r}, or delete it"
-                refuse(path, f"{name!r} is the attribute of another key for edges; {cure}", field=f"key[{i}].attr.name")
+                raise_format_error(
+                    path, f"{name!r} is the attribute of another key for edges; {cure}", field=f"key[{i}].attr.name"
+                )
         if kind in ("int", "long", "float", "double"):
             numeric.add(id)
             _check_plain(path, [part for part in key if _tag(part) == "default"], f"key[{i}]")
@@ -152,7 +160,9 @@ def _check_data(path: Path, keys: list[ElementTree.Element], edges: list[Element
         data = [part for part in edge if _tag(part) == "data"]
         used = [names.get(part.get("key", ""), "") for part in data]
         if len(set(used)) != len(used):
-            refuse(path, f"has {first_repeated(used)!r} twice; delete one of the two", field=f"edge[{i}].data")
+            raise_format_error(
+                path, f"has {first_repeated(used)!r} twice; delete one of the two", field=f"edge[{i}].data"
+            )
         _check_plain(path, [part for part in data if part.get("key") in numeric], f"edge[{i}].data")
 
 
@@ -160,7 +170,9 @@ def _check_plain(path: Path, parts: list[ElementTree.Element], field: str) -> No
     for part in parts:
         text = part.text or ""
         if not is_plain(text):
-            refuse(path, f"must be a number in plain notation, such as 1000, got {text[:40]!r}", field=field)
+            raise_format_error(
+                path, f"must be a number in plain notation, such as 1000, got {text[:40]!r}", field=field
+            )
 
 
 def _tag(element: ElementTree.Element) -> str:
@@ -183,31 +195,35 @@ def read_tntp(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
             name = name.strip().upper()
             in_metadata = name != "END OF METADATA"
             if text and not text.startswith(("<", "~")):
-                refuse(path, "a line of metadata looks like <NAME> value", line)
+                raise_format_error(path, "a line of metadata looks like <NAME> value", line)
             if name in ("NUMBER OF NODES", "NUMBER OF LINKS", "FIRST THRU NODE"):
                 if name in numbers:
-                    refuse(path, "stands there twice; delete one of them", line, name)
+                    raise_format_error(path, "stands there twice; delete one of them", line, name)
                 numbers[name] = _whole(path, value.strip(), line, name)
         elif text.startswith("~") and not columns:
             names = text.strip("~; \t").lower()
             columns = [re.sub(r"\s+", "_", name.strip()) for name in names.split("\t" if "\t" in names else None)]
             if len(set(columns)) != len(columns) or columns[:2] != ["init_node", "term_node"]:
-                refuse(path, "the columns must be init_node, term_node and others", line)
+                raise_format_error(path, "the columns must be init_node, term_node and others", line)
             if attribute not in columns[2:]:
-                refuse(path, f"there is no such column; there are {', '.join(columns[2:])}", line, attribute)
+                raise_format_error(
+                    path, f"there is no such column; there are {', '.join(columns[2:])}", line, attribute
+                )
         elif text and not text.startswith("~"):
             if not columns:
-                refuse(path, "a line with the column names must come first: ~ init_node <tab> term_node ... ;", line)
+                raise_format_error(
+                    path, "a line with the column names must come first: ~ init_node <tab> term_node ... ;", line
+                )
             fields = text.removesuffix(";").split()
             if len(fields) != len(columns) or not text.endswith(";"):
-                refuse(path, f"a link has {len(columns)} fields and ends in ;", line)
+                raise_format_error(path, f"a link has {len(columns)} fields and ends in ;", line)
             u, v = (_node(path, fields[i], line, columns[i], numbers.get("NUMBER OF NODES")) for i in (0, 1))
             named = zip(columns[2:], fields[2:], strict=True)
             links.append((u, v, {name: parse_number(path, field, line, name) for name, field in named}))
     if in_metadata:
-        refuse(path, "the line <END OF METADATA> is missing", line)
+        raise_format_error(path, "the line <END OF METADATA> is missing", line)
     if len(links) != numbers.get("NUMBER OF LINKS", len(links)):
-        refuse(path, f"{numbers['NUMBER OF LINKS']} links are announced, {len(links)} are there", line)
+        raise_format_error(path, f"{numbers['NUMBER OF LINKS']} links are announced, {len(links)} are there", line)
     graph = _directed(links)
     return graph, {node for node in graph if node < numbers.get("FIRST THRU NODE", 1)}
 
@@ -223,17 +239,19 @@ def read_gr(path: Path, attribute: str) -> tuple[nx.Graph[Any], set[int]]:
             continue
         if kind == "p" and size is None:
             if len(fields) != 3 or fields[0] != "sp":
-                refuse(path, "the problem line is: p sp nodes arcs", line)
+                raise_format_error(path, "the problem line is: p sp nodes arcs", line)
             size = _whole(path, fields[1], line, "nodes"), _whole(path, fields[2], line, "arcs")
         elif kind == "a" and size is not None:
             if len(fields) != 3:
-                refuse(path, "an arc is: a from to weight", line)
+                raise_format_error(path, "an arc is: a from to weight", line)
             u, v = _node(path, fields[0], line, "from", size[0]), _node(path, fields[1], line, "to", size[0])
             links.append((u, v, {"weight": parse_number(path, fields[2], line, "weight")}))
         else:
-            refuse(path, f"a line {kind[:20]!r} has no place here: one line p, then lines a", line)
+            raise_format_error(path, f"a line {kind[:20]!r} has no place here: one line p, then lines a", line)
     if size is None or len(links) != size[1]:
-        refuse(path, f"{size[1]} arcs are announced, {len(links)} are there" if size else "there is no line p sp", line)
+        raise_format_error(
+            path, f"{size[1]} arcs are announced, {len(links)} are there" if size else "there is no line p sp", line
+        )
     return _directed(links), set()
 
 
@@ -246,12 +264,12 @@ def _directed(links: list[Link]) -> nx.Graph[Any]:
 
 def _whole(path: Path, text: str, line: int, field: str) -> int:
     if not is_digits(text):
-        refuse(path, f"must be a whole number, got {text[:40]!r}", line, field)
+        raise_format_error(path, f"must be a whole number, got {text[:40]!r}", line, field)
     return int(text)
 
 
 def _node(path: Path, text: str, line: int, field: str, nodes: int | None) -> int:
     node = _whole(path, text, line, field)
     if node < 1 or (nodes is not None and node > nodes):
-        refuse(path, f"nodes are numbered 1..{nodes or ''}, got {node}", line, field)
+        raise_format_error(path, f"nodes are numbered 1..{nodes or ''}, got {node}", line, field)
     return node

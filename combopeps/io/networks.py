@@ -18,8 +18,8 @@ from combopeps.io.instance import Instance, in_file, instance_from_file
 from combopeps.io.network_formats import new_graph, read_gml, read_gr, read_graphml, read_node_link, read_tntp
 from combopeps.io.parsing import parse_number, read_text
 from combopeps.oracles import ArgmaxOracle, ShortestPathOracle, SpanningTreeOracle
-from combopeps.utils.csv_files import LARGEST, is_digits
-from combopeps.utils.files import refuse
+from combopeps.utils.csv_files import MAX_ABS_VALUE, is_digits
+from combopeps.utils.files import raise_format_error
 from combopeps.utils.validation import as_path, check_choice, check_text
 
 if TYPE_CHECKING:
@@ -117,14 +117,16 @@ def _read_places(graph: nx.Graph[Any], path: Path) -> None:
             columns = [field.lower() for field in fields]
             node, x, y = (_column(path, columns, names, line) for names in (("node", "id"), _ACROSS, _UP))
         elif len(fields) != len(columns):
-            refuse(path, f"a node has {len(columns)} fields, this line {len(fields)}", line)
+            raise_format_error(path, f"a node has {len(columns)} fields, this line {len(fields)}", line)
         elif not is_digits(fields[node]) or int(fields[node]) in seen:
-            refuse(path, f"must be the number of a node, each once, got {fields[node][:40]!r}", line, columns[node])
+            raise_format_error(
+                path, f"must be the number of a node, each once, got {fields[node][:40]!r}", line, columns[node]
+            )
         else:
             across, up = (parse_number(path, fields[i], line, columns[i]) for i in (x, y))
             seen[int(fields[node])] = across, up
     if not seen:
-        refuse(path, "a line of column names and at least one node are needed: node <tab> x <tab> y ;")
+        raise_format_error(path, "a line of column names and at least one node are needed: node <tab> x <tab> y ;")
     names = (columns[x], columns[y])
     for number, place in seen.items():
         if number in graph:
@@ -134,7 +136,9 @@ def _read_places(graph: nx.Graph[Any], path: Path) -> None:
 def _column(path: Path, columns: list[str], names: tuple[str, ...], line: int) -> int:
     found = [i for i, column in enumerate(columns) if column in names]
     if len(found) != 1:
-        refuse(path, f"one column must be called {' or '.join(names)}; there are {', '.join(columns)}", line)
+        raise_format_error(
+            path, f"one column must be called {' or '.join(names)}; there are {', '.join(columns)}", line
+        )
     return found[0]
 
 
@@ -249,7 +253,7 @@ def _opened(path: str | os.PathLike[str], attribute: str | None, nodes: str | os
     places = None if nodes is None else as_path(nodes, "nodes")
     suffix = path.suffix.lower()
     if suffix not in _FORMATS:
-        refuse(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
+        raise_format_error(path, f"the format is told by the suffix: {', '.join(_FORMATS)}")
     if nodes is not None and suffix != ".tntp":
         raise ParameterError(f"nodes= is the node file of a .tntp network, and {path.name} is none; leave it out")
     read, usual = _FORMATS[suffix]
@@ -263,7 +267,9 @@ def _undirected(file: _File, names: list[str]) -> nx.Graph[Any]:
     """The same without directions."""
     graph = file.graph
     if graph.is_multigraph():
-        refuse(file.path, "parallel links with directions make no tree; join them, or save an undirected network")
+        raise_format_error(
+            file.path, "parallel links with directions make no tree; join them, or save an undirected network"
+        )
     result = new_graph(directed=False, parallel=False)
     result.add_nodes_from(graph.nodes(data=True))
     for u, v, data in graph.edges(data=True):
@@ -271,7 +277,7 @@ def _undirected(file: _File, names: list[str]) -> nx.Graph[Any]:
         for name in names:
             if result.has_edge(u, v) and back.get(name) != data.get(name):
                 cure = "a tree has no directions, so give both the same number, or save an undirected network"
-                refuse(
+                raise_format_error(
                     file.path, f"{v!r} to {u!r} has {back.get(name)}, back it is {data.get(name)}; {cure}", field=name
                 )
         result.add_edge(u, v, **data)
@@ -298,15 +304,17 @@ def _theta(
     if not any(attribute in data for _, _, data in graph.edges(data=True)):
         if not required:
             return None
-        refuse(
+        raise_format_error(
             path, f"no edge has this attribute; there are {', '.join(_attributes(graph)) or 'none'}", field=attribute
         )
     theta = []
     for label in oracle.components:
         assert isinstance(label, tuple)
         value: Any = graph.get_edge_data(*label).get(attribute)
-        if type(value) not in (int, float) or not abs(value) < LARGEST:
-            refuse(path, f"the edge {label!r} must have a finite number here, got {value!r:.40}", field=attribute)
+        if type(value) not in (int, float) or not abs(value) < MAX_ABS_VALUE:
+            raise_format_error(
+                path, f"the edge {label!r} must have a finite number here, got {value!r:.40}", field=attribute
+            )
         theta.append(float(value))
     return theta
 

@@ -71,7 +71,7 @@ def as_json(label: Any) -> Any:
     return label
 
 
-def names_or(short: int | None, labels: tuple[Hashable, ...]) -> Any:
+def labels_as_json(short: int | None, labels: tuple[Hashable, ...]) -> Any:
     """Labels as JSON has them, or something shorter where they are 0 .. n-1."""
     names = as_json(labels)
     return short if all(type(name) is int and name == i for i, name in enumerate(names)) else names
@@ -83,7 +83,7 @@ def _read_topk(field: Field) -> tuple[ArgmaxOracle, None]:
 
 
 def _write_topk(oracle: TopKOracle) -> dict[str, Any]:
-    return {"items": names_or(oracle.dim, oracle.components), "k": oracle.k}
+    return {"items": labels_as_json(oracle.dim, oracle.components), "k": oracle.k}
 
 
 def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
@@ -108,8 +108,8 @@ def _read_matching(field: Field) -> tuple[ArgmaxOracle, list[Hashable] | None]:
 def _write_matching(oracle: MatchingOracle) -> dict[str, Any]:
     dense = oracle.components == tuple(product(oracle.left, oracle.right))
     return {
-        "left": names_or(len(oracle.left), oracle.left),
-        "right": names_or(len(oracle.right), oracle.right),
+        "left": labels_as_json(len(oracle.left), oracle.left),
+        "right": labels_as_json(len(oracle.right), oracle.right),
         "edges": None if dense else as_json(oracle.components),
         "maximize": oracle.unit > 0,
     }
@@ -123,7 +123,11 @@ def _read_explicit(field: Field) -> tuple[ArgmaxOracle, None]:
 
 def _write_explicit(oracle: ExplicitOracle) -> dict[str, Any]:
     labels = tuple(oracle.decode(row) for row in oracle.Z)
-    return {"Z": oracle.Z.tolist(), "labels": names_or(None, labels), "components": names_or(None, oracle.components)}
+    return {
+        "Z": oracle.Z.tolist(),
+        "labels": labels_as_json(None, labels),
+        "components": labels_as_json(None, oracle.components),
+    }
 
 
 def _read_partition(field: Field) -> tuple[ArgmaxOracle, None]:
@@ -306,7 +310,7 @@ def _read_knapsack(field: Field) -> tuple[ArgmaxOracle, list[Hashable]]:
 
 def _write_knapsack(oracle: KnapsackOracle) -> dict[str, Any]:
     document = {
-        "items": names_or(oracle.dim, oracle.components),
+        "items": labels_as_json(oracle.dim, oracle.components),
         "weights": oracle.weights.tolist(),
         "capacity": oracle.capacity,
     }
@@ -340,7 +344,7 @@ def _write_milp(oracle: MilpOracle) -> dict[str, Any]:
     entries = [list(entry) for entry in zip(A.indices.tolist(), _readable(A.data), strict=True)]
     rows = [entries[A.indptr[i] : A.indptr[i + 1]] for i in kept]
     document = {
-        "components": names_or(oracle.dim, oracle.components),
+        "components": labels_as_json(oracle.dim, oracle.components),
         "objective": oracle.objective,
         "low": _shortened(program.low),
         "high": _shortened(program.high),
@@ -368,7 +372,7 @@ def _read_cpsat(field: Field) -> tuple[ArgmaxOracle, None]:
 
 def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
     document = {
-        "components": names_or(oracle.dim, oracle.components),
+        "components": labels_as_json(oracle.dim, oracle.components),
         "variables": oracle._numbers,
         "objective": oracle.objective,
         "model": oracle._text.splitlines(),
@@ -516,7 +520,7 @@ def write_actions(actions: Actions) -> Any:
         return "answers"
     if isinstance(oracle, ListedActions):
         shown = [as_json(tuple(oracle.components[i] for i in np.flatnonzero(row))) for row in oracle.rows]
-        return {"rows": shown, "labels": names_or(None, oracle.labels)}
+        return {"rows": shown, "labels": labels_as_json(None, oracle.labels)}
     if kind_of(oracle) is None:
         raise InstanceError(
             f"actions: a {type(oracle).__name__} of your own cannot be stored; list its answers as rows, "

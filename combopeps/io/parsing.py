@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 from combopeps.errors import ComboPepsError, FileFormatError, InstanceError
 from combopeps.utils import files
-from combopeps.utils.csv_files import LARGEST, parse_cell
-from combopeps.utils.files import refuse
+from combopeps.utils.csv_files import MAX_ABS_VALUE, parse_cell
+from combopeps.utils.files import raise_format_error
 from combopeps.utils.label_format import first_repeated
 
 MOST = 2_000_000  # components: a file that asks for more is taken for broken
@@ -20,14 +20,14 @@ _DEEPEST = 8  # lists inside a label
 
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file, with or without a byte order mark."""
-    data = files.read(path)
+    data = files.read_regular(path)
     try:
         text = data.decode("utf-8-sig")
         bad = data.find(b"\0")  # UTF-16 without a mark looks like UTF-8 with zeros in between
     except UnicodeDecodeError as cause:
         bad = cause.start
     if bad >= 0:
-        refuse(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
+        raise_format_error(path, "this is not UTF-8 text; save the file in that encoding", data[:bad].count(b"\n") + 1)
     return text
 
 
@@ -37,22 +37,22 @@ def parse_json(path: Path, text: str) -> Any:
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            refuse(path, "stands there twice in one object", field=first_repeated(key for key, _ in pairs))
+            raise_format_error(path, "stands there twice in one object", field=first_repeated(key for key, _ in pairs))
         return result
 
     def unknown(constant: str) -> NoReturn:
-        refuse(path, f"{constant} is not a number that JSON or this package allows")
+        raise_format_error(path, f"{constant} is not a number that JSON or this package allows")
 
     try:
         return json.loads(text, object_pairs_hook=distinct, parse_constant=unknown)
     except json.JSONDecodeError as cause:
-        refuse(path, f"this is not JSON: {cause.msg} (column {cause.colno})", cause.lineno)
+        raise_format_error(path, f"this is not JSON: {cause.msg} (column {cause.colno})", cause.lineno)
     except RecursionError:
-        refuse(path, "the brackets are nested too deeply")
+        raise_format_error(path, "the brackets are nested too deeply")
     except FileFormatError:
         raise
     except ValueError as cause:  # an integer of thousands of digits
-        refuse(path, f"holds a number that cannot be read: {cause}")
+        raise_format_error(path, f"holds a number that cannot be read: {cause}")
 
 
 def parse_number(path: Path, text: str, line: int, field: str) -> float:
@@ -60,7 +60,7 @@ def parse_number(path: Path, text: str, line: int, field: str) -> float:
     try:
         return parse_cell(text)
     except ValueError as cause:
-        refuse(path, str(cause), line, field)
+        raise_format_error(path, str(cause), line, field)
 
 
 class Field:
@@ -130,8 +130,8 @@ class Field:
 
     def number(self) -> float:
         """A finite number."""
-        if type(self.value) not in (int, float) or not abs(self.value) < LARGEST:
-            self._wanted(f"a finite number below {LARGEST:g}")
+        if type(self.value) not in (int, float) or not abs(self.value) < MAX_ABS_VALUE:
+            self._wanted(f"a finite number below {MAX_ABS_VALUE:g}")
         return float(self.value)
 
     def positive(self) -> float:

@@ -16,7 +16,7 @@ from combopeps.io.instance import Instance, in_file, instance_from_file
 from combopeps.io.parsing import read_text
 from combopeps.oracles import MilpOracle
 from combopeps.oracles.input_checks import TIME_LIMIT, as_seconds
-from combopeps.utils.files import read, refuse, replace
+from combopeps.utils.files import raise_format_error, read_regular, write_atomically
 from combopeps.utils.validation import as_path
 
 _LONGEST = 1e6  # seconds; the operating system does not wait for an infinite time
@@ -53,17 +53,19 @@ def read_program(
     """
     path = as_path(path)
     if path.suffix.lower() not in (".mps", ".lp"):
-        refuse(path, "the format is told by the suffix: .mps, .lp")
+        raise_format_error(path, "the format is told by the suffix: .mps, .lp")
     read_text(path)  # a regular file of text, or a better message
     program = _read(path, as_seconds(time_limit))
     names, theta = program["names"], program["theta"]
     if not names:
-        refuse(path, "no variables are found in it; is it an integer program in this format?")
+        raise_format_error(path, "no variables are found in it; is it an integer program in this format?")
     if program["quadratic"]:
-        refuse(path, "the objective is quadratic; only linear ones can be learnt", field="objective")
+        raise_format_error(path, "the objective is quadratic; only linear ones can be learnt", field="objective")
     for name, integer in zip(names, program["integer"], strict=True):
         if not integer:
-            refuse(path, "is no integer; declare every variable general or binary, and count it in steps", field=name)
+            raise_format_error(
+                path, "is no integer; declare every variable general or binary, and count it in steps", field=name
+            )
     objective: Literal["max", "min"] = "max" if program["maximize"] else "min"
     oracle = MilpOracle(
         names,
@@ -77,7 +79,7 @@ def read_program(
     said = {"noise_std": noise_std, "cost": cost, "prior_mean": prior_mean, "prior_std": prior_std}
 
     def column(name: str) -> list[float]:
-        refuse(path, f"a program has no such column: give one number for {name!r}", field=name)
+        raise_format_error(path, f"a program has no such column: give one number for {name!r}", field=name)
 
     origin = "objective of the file" if known else "the objective of the file is empty"
     return instance_from_file(path, oracle, theta if known else None, in_file(said, column), origin)
@@ -88,16 +90,18 @@ def _read(path: Path, time_limit: float) -> dict[str, Any]:
     reader = Path(_highs_reader.__file__)
     with TemporaryDirectory() as folder:  # HiGHS knows its suffixes in small letters only
         copy = Path(folder) / f"program{path.suffix.lower()}"
-        replace(copy, read(path))
+        write_atomically(copy, read_regular(path))
         command = [sys.executable, "-P", str(reader), str(copy)]
         try:
             done = subprocess.run(command, check=False, capture_output=True, timeout=min(time_limit, _LONGEST))
         except subprocess.TimeoutExpired:
-            refuse(path, f"HiGHS did not read it within time_limit = {time_limit:g} s; give a longer time_limit")
+            raise_format_error(
+                path, f"HiGHS did not read it within time_limit = {time_limit:g} s; give a longer time_limit"
+            )
     if done.returncode == _highs_reader.MISSING:
         raise DependencyError("reading .mps and .lp needs highspy; install it: pip install 'combopeps[milp]'")
     if done.returncode != 0:
-        refuse(path, "HiGHS cannot read this; is it a program in the format of its suffix?")
+        raise_format_error(path, "HiGHS cannot read this; is it a program in the format of its suffix?")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

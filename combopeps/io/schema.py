@@ -16,7 +16,7 @@ import numpy as np
 
 from combopeps.errors import InstanceError
 from combopeps.io.instance import Instance
-from combopeps.io.oracle_kinds import as_json, names_or, read_actions, read_oracle, write_actions, write_oracle
+from combopeps.io.oracle_kinds import as_json, labels_as_json, read_actions, read_oracle, write_actions, write_oracle
 from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.posterior.arms import Arms
@@ -188,7 +188,7 @@ def _arm_labels(field: Field, count: int) -> list[Hashable] | None:
 
 
 def _write_arms(arms: Arms, oracle: ArgmaxOracle) -> dict[str, Any] | None:
-    labels = names_or(None, arms.labels)
+    labels = labels_as_json(None, arms.labels)
     if arms.matrix is not None:
         return {"rows": arms.matrix.tolist(), "labels": labels}
     named = tuple(oracle.components[i] for i in arms.component)

@@ -94,7 +94,7 @@ class ArgmaxOracle(ABC):
     antichain: bool = False
     """A promise, with `binary`, that no answer contains another one's components: certificates then need fewer."""
     exchanges: bool = False
-    """A promise, with `antichain`, about the rows that `facets` and `few_facets` list at an answer: if another answer
+    """A promise, with `antichain`, about the rows that `facets` and `facets_up_to` list at an answer: if another answer
     is better by some amount, some row is better by that amount divided by the number of components of the answer."""
     resolution: float = 1e-12
     """How much an answer may be worth less than the best, relative to the sum of |theta|."""
@@ -105,7 +105,7 @@ class ArgmaxOracle(ABC):
     """Labels that people may know, of what is no component because no answer has it."""
     expensive: bool = False
     """One argmax costs milliseconds or more: batches are solved side by side."""
-    side_by_side: Literal["processes", "threads"] = "processes"
+    parallel_backend: Literal["processes", "threads"] = "processes"
     """Where an expensive oracle solves the rows of a batch: in processes, or in threads, if `_argmax_batch` may run in
     several at once and its solver lets go of the interpreter's lock."""
 
@@ -133,7 +133,7 @@ class ArgmaxOracle(ABC):
         best: Array = self._answers(thetas[None])[0]
         return best
 
-    def best_answers(self, thetas: Array) -> Array:
+    def argmax_unchecked(self, thetas: Array) -> Array:
         """`argmax` for callers who made, or checked, their thetas: (B, d), contiguous, finite and in the domain."""
         if type(self).argmax is not ArgmaxOracle.argmax:
             return self.argmax(thetas)
@@ -191,7 +191,7 @@ class ArgmaxOracle(ABC):
         z[chosen] = self.unit
         return z
 
-    def spell_out(self, z: ArrayLike) -> tuple[Any, list[int]]:
+    def decode_in_order(self, z: ArrayLike) -> tuple[Any, list[int]]:
         """The answer as `decode` has it, and the numbers of its components in the order in which people meet them."""
         return self.decode(z), np.flatnonzero(as_vector(z, self.dim)).tolist()
 
@@ -226,7 +226,7 @@ class ArgmaxOracle(ABC):
         """
         return None
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """All of `facets(z)` where they turn out to be at most `most`; None where they are more, or not known.
 
         For sets whose neighbours can be walked through one by one. The rows must be complete on the oracle's domain,
@@ -275,7 +275,7 @@ def strictly_better(challengers: Array, z: Array, thetas: Array) -> NDArray[np.b
     return better
 
 
-def as_good(z: Array, best: Array, theta: Array) -> bool:
+def has_equal_value(z: Array, best: Array, theta: Array) -> bool:
     """z @ theta = best @ theta up to rounding: each of several best answers is right."""
     return not strictly_better(best[None], z[None], theta[None])[0]
 
@@ -309,7 +309,7 @@ def row_by_row(oracle: ArgmaxOracle, thetas: Array) -> Array:
     for row in range(len(thetas)):
         if row == _FIRST:
             seconds = (perf_counter() - start) / _FIRST * (len(thetas) - row)
-            others = None if seconds < _WORTH[oracle.side_by_side] else _by_workers(oracle, thetas[row:])
+            others = None if seconds < _WORTH[oracle.parallel_backend] else _by_workers(oracle, thetas[row:])
             if others is not None:
                 return np.concatenate([*answers, *others])
         answers.append(oracle._argmax_batch(thetas[row : row + 1]))
@@ -326,7 +326,7 @@ def _by_workers(oracle: ArgmaxOracle, thetas: Array) -> list[Array] | None:
         return None
     blocks = np.array_split(thetas, min(_BLOCKS * workers, len(thetas)))
     try:
-        done = Parallel(workers, prefer=oracle.side_by_side)(delayed(_each)(oracle, block) for block in blocks)
+        done = Parallel(workers, prefer=oracle.parallel_backend)(delayed(_each)(oracle, block) for block in blocks)
     except PicklingError:
         return None
     return list(done)

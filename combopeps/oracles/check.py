@@ -297,15 +297,15 @@ def _facets(p: _Probe) -> Iterator[str]:
     for z in answers[:5]:
         rows = p.oracle.facets(z)
         if rows is None:
-            rows = p.oracle.few_facets(z, _LISTED)
+            rows = p.oracle.facets_up_to(z, _LISTED)
         if rows is None:
             return
         count = p.oracle.facet_count
         if count is not None and rows.shape[0] > count:
             yield f"facet_count says that there are at most {count} facets, facets lists {rows.shape[0]}"
         most = rows.shape[0] - 1
-        if most >= 0 and p.oracle.few_facets(z, most) is not None:
-            yield f"few_facets lists {most + 1} rows where at most {most} are wanted; return None instead"
+        if most >= 0 and p.oracle.facets_up_to(z, most) is not None:
+            yield f"facets_up_to lists {most + 1} rows where at most {most} are wanted; return None instead"
         if rows.shape[1:] != z.shape or (abs(rows).sum(axis=1) == 0).any():
             yield "facets must be non-zero rows z' - z of length d"
             return

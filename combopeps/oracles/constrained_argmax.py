@@ -36,28 +36,28 @@ Wanted = NDArray[np.int8]  # per row and component: 1 must be in the answer, -1 
 class Forced(NamedTuple):
     """What the oracle made of it, row by row.
 
-    An answer `obeys` that holds what is wanted, and nothing that is not; if it does not, there is no such answer (where
+    An answer `is_feasible` that holds what is wanted, and nothing that is not; if it does not, there is no such answer (where
     nothing was clipped). `slack` is by how much another one that obeys may be better, in sums of theta over its free
     components: the oracle's resolution, and for theta >= 0 only (`domain`) what clipping hides.
     """
 
     answers: Array  # (B, d)
-    obeys: NDArray[np.bool_]
+    is_feasible: NDArray[np.bool_]
     slack: Array
 
 
-def can_force(oracle: ArgmaxOracle) -> bool:
+def can_constrain(oracle: ArgmaxOracle) -> bool:
     """Can components be forced out (and, where answers may contain each other, in)?"""
     return oracle.binary and (oracle.domain == "real" or (oracle.antichain and oracle.unit < 0))
 
 
-def force(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[Any]]) -> Forced:
+def constrained_argmax(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[Any]]) -> Forced:
     """The best answers under thetas, (B, d) or one for all, among those that are as wanted, (B, d).
 
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> force(TopKOracle(4, k=2), np.array([4.0, 3.0, 2.0, 1.0]), np.array([[-1, 0, 0, 1]])).answers
+    >>> constrained_argmax(TopKOracle(4, k=2), np.array([4.0, 3.0, 2.0, 1.0]), np.array([[-1, 0, 0, 1]])).answers
     array([[0., 1., 0., 1.]])
     """
     thetas = np.broadcast_to(thetas, wanted.shape)
@@ -70,11 +70,11 @@ def force(oracle: ArgmaxOracle, thetas: Array, wanted: NDArray[np.signedinteger[
         slack += np.maximum(-given, 0.0).sum(axis=1)
         given = np.maximum(given, 0.0)
     answers = binary_answers(oracle, given) if oracle.binary else oracle.argmax(given)
-    obeys = (wanted == 0) | ((answers != 0.0) == (wanted > 0))
-    return Forced(answers, obeys.all(axis=1), slack)
+    is_feasible = (wanted == 0) | ((answers != 0.0) == (wanted > 0))
+    return Forced(answers, is_feasible.all(axis=1), slack)
 
 
-def one_at_a_time(components: NDArray[np.intp], z: Array) -> Wanted:
+def flip_one_component(components: NDArray[np.intp], z: Array) -> Wanted:
     """For each of these components: without it where z has it, with it where z has not."""
     wanted = np.zeros((len(components), len(z)), dtype=np.int8)
     wanted[np.arange(len(components)), components] = np.where(z[components] != 0.0, -1, 1)
@@ -87,11 +87,11 @@ def second_best(oracle: ArgmaxOracle, theta: Array, z_star: Array) -> Array | No
     if facets is not None:
         gains = facets @ theta
         return z_star + facets[[int(gains.argmax())]].toarray()[0] if len(gains) else None
-    if not can_force(oracle):
+    if not can_constrain(oracle):
         return None
     components = np.flatnonzero(z_star) if oracle.antichain else np.arange(oracle.dim)
-    found = force(oracle, theta, one_at_a_time(components, z_star))
-    others = found.answers[found.obeys]
+    found = constrained_argmax(oracle, theta, flip_one_component(components, z_star))
+    others = found.answers[found.is_feasible]
     return others[int((others @ theta).argmax())] if len(others) else None
 
 
@@ -112,8 +112,8 @@ def enumerate_answers(oracle: ArgmaxOracle, limit: int, calls: int = 5000) -> li
         wanted[0, : i + 1] = np.where(parent[: i + 1] != 0.0, 1, -1)
         wanted[0, i] *= -1
         calls -= 1
-        found = force(oracle, tie_breaker, wanted)
-        if found.obeys[0]:
+        found = constrained_argmax(oracle, tie_breaker, wanted)
+        if found.is_feasible[0]:
             answers.append(found.answers[0])
             branches += [(found.answers[0], j) for j in range(i + 1, d)]
         if len(answers) > limit or calls <= 0:
@@ -202,8 +202,8 @@ class _Parts:
 
     def farthest(self, oracle: ArgmaxOracle) -> NDArray[np.bool_] | None:
         """z' of every part; None if the oracle does not find one, although there is z."""
-        found = force(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.wanted)
-        return found.answers != 0.0 if found.obeys.all() else None
+        found = constrained_argmax(oracle, np.sign(oracle.unit) * np.where(self.z, -1.0, 1.0), self.wanted)
+        return found.answers != 0.0 if found.is_feasible.all() else None
 
     def halves(self, other: NDArray[np.bool_]) -> tuple[_Parts, _Parts]:
         """Split at the first component about which z and z' disagree."""

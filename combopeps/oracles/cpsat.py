@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from combopeps.errors import AnswerError, LabelError, ProgramError, SolverError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.oracles.input_checks import TIME_LIMIT, as_seconds, as_vector, refuse_one_answer
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CpSatOracle(ArgmaxOracle):
 
     binary = True
     expensive = True
-    side_by_side = "threads"
+    parallel_backend = "threads"
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class CpSatOracle(ArgmaxOracle):
             model.add(model.get_bool_var_from_proto_index(number) == bool(entry))
         if self._solve(model, np.zeros(self.dim)) is None:
             raise AnswerError(
-                f"{brief(chosen)} is not an answer: no solution of the model has exactly these components"
+                f"{short_repr(chosen)} is not an answer: no solution of the model has exactly these components"
             )
         return chosen
 
@@ -202,7 +202,9 @@ def _named(variables: Any) -> dict[Hashable, Any]:
     if isinstance(variables, Mapping):
         return dict(variables)
     if isinstance(variables, str) or not isinstance(variables, Iterable):
-        raise LabelError(f"variables must be a dict label -> boolean, or a list of booleans, got {brief(variables)}")
+        raise LabelError(
+            f"variables must be a dict label -> boolean, or a list of booleans, got {short_repr(variables)}"
+        )
     named = dict[Hashable, Any]()
     for i, variable in enumerate(variables):
         name = getattr(variable, "name", "") or str(variable)
@@ -223,7 +225,7 @@ def _checked(model: CpModel, named: Mapping[Hashable, Any]) -> list[int]:
         if not isinstance(variable, IntVar):
             is_literal = isinstance(getattr(variable, "index", None), int)
             what = "a negated boolean; list the boolean itself" if is_literal else "no variable of a CpModel"
-            raise ProgramError(f"{label!r} is {what}, got {brief(variable)}")
+            raise ProgramError(f"{label!r} is {what}, got {short_repr(variable)}")
         number, owned = variable.index, model.proto.variables
         if number >= len(owned) or variable.proto is not owned[number]:
             raise ProgramError(f"{label!r} belongs to another model; list variables of the one that is given")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import GraphError
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -79,7 +79,7 @@ def check_connected(graph: Any) -> None:
         raise GraphError(f"the graph has {graph.number_of_nodes()} nodes; a spanning tree needs two, joined by edges")
     parts = sorted(cast("Iterable[set[Hashable]]", nx.connected_components(graph)), key=len, reverse=True)
     if len(parts) > 1:
-        shown = [brief([node for node in graph if node in part][:_NODES], 100) for part in parts[:_PARTS]]
+        shown = [short_repr([node for node in graph if node in part][:_NODES], 100) for part in parts[:_PARTS]]
         sizes = [f"{text} ({len(part)} nodes)" for text, part in zip(shown, parts, strict=False)]
         more = f" and {len(parts) - _PARTS} more" if len(parts) > _PARTS else ""
         raise GraphError(
@@ -237,7 +237,7 @@ def _adjacency(n: int, u: Index, v: Index) -> csr_array:
     return csr_array((np.ones(len(u)), (u, v)), shape=(n, n))
 
 
-Place = tuple[float, float]
+Point = tuple[float, float]
 _DEGREES = (("lon", "lat"), ("lng", "lat"), ("long", "lat"), ("longitude", "latitude"))
 _PAIRS = (("x", "y"), *_DEGREES)
 _POINTS = ("pos", "graphics")  # one attribute for both; the second is that of GML
@@ -245,7 +245,7 @@ _LARGEST = 1e150
 _PLAIN = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 
-def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Place] | None, bool]:
+def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict[Hashable, Point] | None, bool]:
     """Coordinates of nodes, and whether they are degrees; None unless one pair of names places at least half of them.
 
     Examples
@@ -264,11 +264,11 @@ def find_places(graph: nx.Graph[Any], nodes: Collection[Hashable]) -> tuple[dict
         found = {node: place for node, data in told.items() if (place := _place(data, names)) is not None}
         if 2 * len(found) >= len(told) and len(set(found.values())) > 1:
             degrees = names in _DEGREES or "4326" in str(graph.graph.get("crs", ""))
-            return found, degrees or looks_like_degrees(found.values())
+            return found, degrees or look_like_degrees(found.values())
     return None, False
 
 
-def as_place(value: Any) -> Place | None:
+def parse_point(value: Any) -> Point | None:
     """A point: two numbers, a text that holds two, or an object with x and y; None for anything else."""
     if isinstance(value, Mapping):
         return _place({str(key).lower(): part for key, part in value.items()}, ("x", "y"))
@@ -280,7 +280,7 @@ def as_place(value: Any) -> Place | None:
     return None if x is None or y is None else (x, y)
 
 
-def looks_like_degrees(places: Iterable[Place]) -> bool:
+def look_like_degrees(places: Iterable[Point]) -> bool:
     """Longitudes and latitudes, where no name says so: in their range, no whole numbers, and far from the origin.
 
     Layouts and plans begin at the origin or lie around it. A town that is taken for a plan is drawn too wide, no more.
@@ -292,10 +292,10 @@ def looks_like_degrees(places: Iterable[Place]) -> bool:
     return in_range and bool(away > (high - low).max())
 
 
-def _place(data: Mapping[str, Any], names: tuple[str, ...]) -> Place | None:
+def _place(data: Mapping[str, Any], names: tuple[str, ...]) -> Point | None:
     if not all(name in data for name in names):
         return None
-    return as_place(data[names[0]] if len(names) == 1 else [data[name] for name in names])
+    return parse_point(data[names[0]] if len(names) == 1 else [data[name] for name in names])
 
 
 def _number(value: Any) -> float | None:

@@ -19,8 +19,8 @@ from combopeps.errors import (
     ProgramError,
     ThetaError,
 )
-from combopeps.utils.formatting import brief
-from combopeps.utils.validation import MOST_COMPONENTS, as_float, as_reals, check_count, shown
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.validation import MAX_COMPONENTS, as_float, as_float_array, check_count, shown
 
 TIME_LIMIT = 60.0  # seconds of one solve, unless stated otherwise
 _BLOCK = 9984
@@ -49,7 +49,7 @@ def as_labels(labels: object, what: str) -> tuple[Hashable, ...]:
 def count_or_labels(labels: int | Iterable[Hashable], what: str) -> tuple[Hashable, ...]:
     """Labels 0 .. n-1 for a number n, or the given labels."""
     if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
-        check_count(what, labels, MOST_COMPONENTS)
+        check_count(what, labels, MAX_COMPONENTS)
         return tuple(range(int(labels)))
     return as_labels(labels, what)
 
@@ -89,7 +89,7 @@ def in_order_of(values: Any, names: tuple[Hashable, ...], what: str) -> Any:
         return values.iloc[:, order] if values.ndim == 2 else values.iloc[order]
     if counted in (labels, names):  # nothing is named there
         return values
-    raise ProgramError(f"{what} are labelled {brief(list(labels))}, but should be {brief(list(names))}")
+    raise ProgramError(f"{what} are labelled {short_repr(list(labels))}, but should be {short_repr(list(names))}")
 
 
 def as_seconds(time_limit: float | None) -> float:
@@ -111,7 +111,7 @@ def refuse_one_answer(
         is_set = set(values.values()) <= {0, 1}
         only = [label for label, chosen in values.items() if chosen] if is_set else values
         raise NoAlternativeError(
-            f"the constraints leave one answer only, {brief(only)}: there is nothing to find out; loosen them"
+            f"the constraints leave one answer only, {short_repr(only)}: there is nothing to find out; loosen them"
         )
 
 
@@ -165,4 +165,4 @@ def _as_float(values: ArrayLike, name: str, error: type[ComboPepsError]) -> NDAr
         raise error(
             f"{name} is a dict; give a vector in the order of the components: [d[c] for c in oracle.components]"
         )
-    return as_reals(name, values, error)
+    return as_float_array(name, values, error)

@@ -77,7 +77,7 @@ class KnapsackOracle(ArgmaxOracle):
         if self._sizes is None:
             self._program = MilpOracle(self._components, self.weights[None], -np.inf, self.capacity)
             self.resolution, self.expensive = self._program.resolution, self._program.expensive
-            self.side_by_side, self.quick = self._program.side_by_side, self._program.quick
+            self.parallel_backend, self.quick = self._program.parallel_backend, self._program.quick
 
     def __repr__(self) -> str:
         engine = "table" if self._program is None else self._program.engine

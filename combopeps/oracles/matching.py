@@ -284,7 +284,7 @@ class MatchingOracle(ArgmaxOracle):
         self.decode(z)
         return z
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """The alternating cycles through a matching, and the alternating paths that end at a free right node."""
         from combopeps.oracles.confusions import alternating
 

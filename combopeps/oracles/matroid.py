@@ -13,7 +13,7 @@ from combopeps.errors import AnswerError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
 from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_vector, count_or_labels, index_of_series
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice
 
 _AFFORDABLE = 1024  # tests of independence, for the list of all facets of an answer
@@ -101,12 +101,12 @@ class MatroidOracle(ArgmaxOracle):
                 "components must get True or False"
             ) from cause
         if not isinstance(said, (bool, np.bool_)):
-            raise OracleError(f"independent({self.name(chosen)}) returned {brief(said)}; return True or False")
+            raise OracleError(f"independent({self.name(chosen)}) returned {short_repr(said)}; return True or False")
         return bool(said)
 
     def name(self, chosen: Iterable[int]) -> str:
         """Components by number, in words."""
-        return brief([self._components[i] for i in chosen])
+        return short_repr([self._components[i] for i in chosen])
 
     def _greedy(self, theta: Array) -> list[int]:
         worth = self.unit * theta
@@ -161,9 +161,9 @@ class MatroidOracle(ArgmaxOracle):
         Complete by the exchange property. Among all independent sets: all removals; additions; and swaps for components
         that cannot be added.
         """
-        return self.few_facets(z, _AFFORDABLE)
+        return self.facets_up_to(z, _AFFORDABLE)
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """The same, where they are at most `most` in every answer."""
         if self._most > most:
             return None

@@ -32,8 +32,8 @@ from combopeps.oracles.input_checks import (
     index_of_series,
     refuse_one_answer,
 )
-from combopeps.utils.formatting import brief
-from combopeps.utils.validation import as_reals, check_choice, check_real
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.validation import as_float_array, check_choice, check_real
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -83,7 +83,7 @@ class MilpOracle(ArgmaxOracle):
     array([5., 1.])
     """
 
-    side_by_side = "threads"
+    parallel_backend = "threads"
 
     def __init__(
         self,
@@ -352,9 +352,11 @@ def _as_matrix(A: Any, components: tuple[Hashable, ...]) -> csr_array:
 def _as_ends(what: str, ends: Any, size: int, names: list[str]) -> tuple[Array, Array]:
     """Two arrays of this size, the lower ends below the upper ones; infinite only away from each other."""
     try:
-        low, high = (np.array(np.broadcast_to(as_reals(what, end, ProgramError), size)) for end in ends)
+        low, high = (np.array(np.broadcast_to(as_float_array(what, end, ProgramError), size)) for end in ends)
     except (TypeError, ValueError):
-        raise ProgramError(f"{what} must be two numbers, or two arrays of length {size}; got {brief(ends)}") from None
+        raise ProgramError(
+            f"{what} must be two numbers, or two arrays of length {size}; got {short_repr(ends)}"
+        ) from None
     wrong = np.flatnonzero(~((low <= high) & (low < inf) & (high > -inf)))
     if len(wrong):
         i = wrong[0]
@@ -406,7 +408,9 @@ def _contradiction(program: Program, time_limit: float) -> str:
         found = program.with_rows(fewer).solve(np.zeros(len(program.low)), time_limit=time_limit)
         if found.status == _INFEASIBLE:
             rows = fewer
-    return f"rows {brief(rows)} contradict each other" if len(rows) > 1 else f"row {rows[0]} has no integer solution"
+    return (
+        f"rows {short_repr(rows)} contradict each other" if len(rows) > 1 else f"row {rows[0]} has no integer solution"
+    )
 
 
 def has_one_point(program: Program, some: Array, time_limit: float) -> bool:
@@ -449,7 +453,7 @@ def bounded(program: Program, components: tuple[Hashable, ...], time_limit: floa
                 ends[i] = sign * np.ceil(found.fun - 1e-6)
     if free:
         raise ProgramError(
-            f"the set is unbounded: nothing keeps {brief(list(dict.fromkeys(free)))} from growing for ever; "
+            f"the set is unbounded: nothing keeps {short_repr(list(dict.fromkeys(free)))} from growing for ever; "
             "give them finite bounds"
         )
     wide = np.flatnonzero(np.maximum(np.abs(low), np.abs(high)) > _LARGEST)

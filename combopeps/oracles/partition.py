@@ -12,7 +12,7 @@ from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_labels, as_vector
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice
 
 Quotas = int | Mapping[Hashable, int] | Sequence[int]
@@ -108,7 +108,7 @@ class PartitionOracle(ArgmaxOracle):
     def encode(self, answer: Any) -> Array:
         """The vector of a dict {group: chosen components}; a group that is left out has none."""
         if not isinstance(answer, Mapping):
-            raise AnswerError(f"an answer is a dict {{group: components}}, got {brief(answer)}")
+            raise AnswerError(f"an answer is a dict {{group: components}}, got {short_repr(answer)}")
         labels: list[Hashable] = []
         for group, chosen in answer.items():
             if group not in self.groups:
@@ -199,7 +199,9 @@ def _as_quotas(quotas: Any, groups: dict[Hashable, tuple[Hashable, ...]]) -> dic
         given = dict(quotas.items())
         for group in given:
             if group not in groups:
-                raise ParameterError(f"quotas names {group!r}, which is no group; the groups are {brief(list(groups))}")
+                raise ParameterError(
+                    f"quotas names {group!r}, which is no group; the groups are {short_repr(list(groups))}"
+                )
         for group in groups:
             if group not in given:
                 raise ParameterError(f"quotas has no number for group {group!r}; give one for every group")

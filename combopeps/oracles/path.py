@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from combopeps.errors import AnswerError, GraphError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.input_checks import as_vector, other_way_round
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice, check_flag
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def __repr__(self) -> str:
         return (
-            f"ShortestPathOracle({brief(self.source, 60)} -> {brief(self.target, 60)}, {self.dim} edges, "
+            f"ShortestPathOracle({short_repr(self.source, 60)} -> {short_repr(self.target, 60)}, {self.dim} edges, "
             f"{len(self.pruned)} pruned, objective={self.objective!r}, theta {self.domain})"
         )
 
@@ -115,9 +115,9 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
         """The nodes of the route in order; with parallel edges a `MultiPath` of nodes and keys."""
-        return self.spell_out(z)[0]
+        return self.decode_in_order(z)[0]
 
-    def spell_out(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
+    def decode_in_order(self, z: ArrayLike) -> tuple[list[Hashable] | MultiPath, list[int]]:
         """The route, and its edges from the source to the target."""
         labels, chosen = cast(tuple[tuple[Hashable, ...], ...], self._components), self._chosen(as_vector(z, self.dim))
         edges = self._in_topological_order(chosen) or self._walk(chosen)
@@ -192,7 +192,7 @@ class ShortestPathOracle(ArgmaxOracle):
     def aliases(self, label: Hashable) -> tuple[Hashable, ...]:
         return () if self.directed else other_way_round(label, 3 if self.multigraph else 2)
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """The single detours from a route."""
         from combopeps.oracles.confusions import detours
 

@@ -112,11 +112,11 @@ class SpanningTreeOracle(ArgmaxOracle):
 
         Neighbours of a base of a matroid are one exchange away, and a base that no exchange improves is a best one.
         """
-        rows = self.few_facets(z, self.facet_count)
+        rows = self.facets_up_to(z, self.facet_count)
         assert rows is not None
         return rows
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """The same, where they are at most `most`: how many there are depends on how long the cycles are."""
         from scipy.sparse import csr_array
 

@@ -1,4 +1,4 @@
-"""`first_answers`: what every problem asks of its oracle before anyone believes it.
+"""`probe_oracle`: what every problem asks of its oracle before anyone believes it.
 
 The answers to random thetas are needed anyway, to see whether the arms can tell answers apart. Here they are compared
 with each other, and with what the oracle promises about them: a small part of `check_oracle`, for three more calls.
@@ -51,7 +51,7 @@ def typed(oracle: ArgmaxOracle, thetas: Array) -> Iterator[None]:
         ) from cause
 
 
-def ask(oracle: ArgmaxOracle, thetas: Array) -> Array:
+def checked_argmax(oracle: ArgmaxOracle, thetas: Array) -> Array:
     """The answers of an oracle that raises nothing, leaves theta as it is, and returns a float vector per row."""
     given = thetas.copy()
     with typed(oracle, thetas):
@@ -135,7 +135,7 @@ def check_best(oracle: ArgmaxOracle, thetas: Array, answers: Array, rivals: Arra
     )
 
 
-class Watch:
+class ConsistencyCheck:
     """Compares the answers that a run gets anyway, in its first batches and now and then later.
 
     Parameters
@@ -150,8 +150,8 @@ class Watch:
     >>> from combopeps import TopKOracle
     >>> oracle = TopKOracle(3, k=1)
     >>> thetas = np.eye(3)
-    >>> Watch(oracle).see(thetas, oracle.argmax(thetas))
-    >>> Watch(oracle).see(thetas, oracle.argmax(-thetas))
+    >>> ConsistencyCheck(oracle).see(thetas, oracle.argmax(thetas))
+    >>> ConsistencyCheck(oracle).see(thetas, oracle.argmax(-thetas))
     Traceback (most recent call last):
     ...
     combopeps.errors.OracleError: TopKOracle returned an answer worth 0, but another answer of its own is worth 1 ...
@@ -245,15 +245,15 @@ def count_faults(oracle: ArgmaxOracle, answers: Array) -> Iterator[str]:
             yield f"log_cardinality claims {exp(claimed):.4g} answers, but {seen} were seen"
 
 
-def first_answers(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
+def probe_oracle(oracle: ArgmaxOracle, rng: np.random.Generator) -> Array:
     """Answers to random thetas; `OracleError` if they contradict each other or the oracle's promises."""
     probes = _PROBES if oracle.quick or _lists_facets(oracle) else _FEW_PROBES
     draws = max(2, min(probes, _NUMBERS // oracle.dim))
     thetas = rng.normal(size=(draws, oracle.dim))
     if oracle.domain == "nonnegative":
         thetas = np.abs(thetas)
-    answers = ask(oracle, thetas)
-    ask(oracle, thetas[:0])
+    answers = checked_argmax(oracle, thetas)
+    checked_argmax(oracle, thetas[:0])
     _check_calls(oracle, thetas, answers)
     check_best(oracle, thetas[:_COMPARED_ROWS], answers[:_COMPARED_ROWS], answers[:_COMPARED_ROWS])
     _check_labels(oracle, answers[0])
@@ -269,7 +269,7 @@ def _check_calls(oracle: ArgmaxOracle, thetas: Array, answers: Array) -> None:
     name, few = type(oracle).__name__, answers[:_COMPARED_ROWS].copy()
     other = max(1, int((few != few[0]).any(axis=1).argmax()))  # an answer unlike the first, if there is one
     rows = [0, other, 0]
-    alone = [(z, z.copy()) for z in (ask(oracle, thetas[row]) for row in rows)]
+    alone = [(z, z.copy()) for z in (checked_argmax(oracle, thetas[row]) for row in rows)]
     if any(not np.array_equal(now, then) for now, then in [(answers[:_COMPARED_ROWS], few), *alone]):
         raise OracleError(f"{name}: a later call changed an answer returned before; return a fresh array, not a buffer")
     check_same_value(oracle, thetas[rows], answers[rows], np.stack([then for _, then in alone]))
@@ -321,7 +321,7 @@ def _lists_facets(oracle: ArgmaxOracle) -> bool:
     kind = type(oracle)
     if kind.facet_count is not ArgmaxOracle.facet_count and oracle.facet_count is None:
         return False
-    return kind.facets is not ArgmaxOracle.facets or kind.few_facets is not ArgmaxOracle.few_facets
+    return kind.facets is not ArgmaxOracle.facets or kind.facets_up_to is not ArgmaxOracle.facets_up_to
 
 
 def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
@@ -331,9 +331,9 @@ def _listed(oracle: ArgmaxOracle, z: Array, most: int) -> Sparse | None:
         rows = oracle.facets(z)
         if rows is not None:
             return rows if rows.shape[0] <= most else None
-    if type(oracle).few_facets is ArgmaxOracle.few_facets or oracle.dim > _WIDE:
+    if type(oracle).facets_up_to is ArgmaxOracle.facets_up_to or oracle.dim > _WIDE:
         return None
-    return oracle.few_facets(z, min(most, _FEW))
+    return oracle.facets_up_to(z, min(most, _FEW))
 
 
 def _agree(oracle: ArgmaxOracle, what: str, said: Bools, lost: Bools, answers: Array, thetas: Array) -> None:
@@ -388,7 +388,7 @@ class CheckedOracle(ArgmaxOracle):
     def _argmax_batch(self, thetas: Array) -> Array:
         in_full = self.mode == "always" or self._calls % _EVERY == 0
         self._calls += 1
-        best = ask(self.oracle, thetas)
+        best = checked_argmax(self.oracle, thetas)
         if in_full:
             self._check_feasible(best, thetas)
             if len(thetas):
@@ -414,7 +414,7 @@ class CheckedOracle(ArgmaxOracle):
     def _check_repetition(self, best: Array, thetas: Array) -> None:
         """Ask again: the first answers must stay as they were, and none may have another value."""
         kept = best.copy()
-        again = ask(self.oracle, thetas)
+        again = checked_argmax(self.oracle, thetas)
         if np.shares_memory(best, again):
             raise OracleError(
                 f"{self._name} returned the same memory twice, so that a later call changes earlier answers; return a "
@@ -449,8 +449,8 @@ class CheckedOracle(ArgmaxOracle):
     def facets(self, z: ArrayLike) -> Sparse | None:
         return self.oracle.facets(z)
 
-    def few_facets(self, z: ArrayLike, most: int) -> Sparse | None:
-        return self.oracle.few_facets(z, most)
+    def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
+        return self.oracle.facets_up_to(z, most)
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
         return self.oracle.confusions(whole=whole)

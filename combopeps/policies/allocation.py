@@ -17,9 +17,9 @@ from combopeps.posterior.arms import Arms
 from combopeps.random import Streams
 from combopeps.utils.state_dict import ArrayState
 from combopeps.utils.validation import (
-    MOST_COMPONENTS,
-    MOST_RUNS,
-    as_reals,
+    MAX_COMPONENTS,
+    MAX_RUNS,
+    as_float_array,
     check_count,
     check_integer,
     check_positive,
@@ -30,8 +30,8 @@ Arm = NDArray[np.intp]
 
 
 def _check_sizes(arms: int, replications: int) -> None:
-    check_count("arms", arms, MOST_COMPONENTS)
-    check_count("replications", replications, MOST_RUNS)
+    check_count("arms", arms, MAX_COMPONENTS)
+    check_count("replications", replications, MAX_RUNS)
 
 
 class Hedge(ArrayState):
@@ -179,7 +179,7 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
     array([0.25, 0.25, 0.25, 0.25])
     """
     if not isinstance(arms, Arms):
-        arms = Arms(as_reals("arms", arms))
+        arms = Arms(as_float_array("arms", arms))
     check_positive("gap", gap)
     check_integer("max_steps", max_steps)
     if arms.matrix is None:

@@ -29,18 +29,18 @@ from combopeps.alternatives.base import AlternativeSampler
 from combopeps.alternatives.replicated import ReplicatedSampler
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import Watch
-from combopeps.policies.sweep import Sweep, sweep_length
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.policies.initial_design import InitialDesign, initial_design_length
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.hierarchical import HierarchicalPrior
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.noise_level import ENOUGH, NoiseEstimate, NoiseLevel, RefreshTimes
+from combopeps.posterior.noise_level import MIN_DOF, NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.problem import Problem
 from combopeps.random import Streams
 from combopeps.utils.jit import njit
 from combopeps.utils.locks import Atomic, SessionLock
-from combopeps.utils.state_dict import StateDict, fill, whole
+from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import check_kind, check_positive
 
 Arm = NDArray[np.intp]
@@ -71,14 +71,14 @@ class Policy(ABC):
         Number of independent runs.
     streams
         Random streams of the replications, instead of `rng`.
-    sweep
+    initial_design
         Initial design: how often every arm is measured before `choose` is called (True: once). Earlier measurements of
         an arm and open queries count. The order is random in each replication.
 
     Attributes
     ----------
-    belief
-        Posterior N(theta_hat, V^-1) of every replication: `belief.theta_hat`, `belief.std`.
+    posterior
+        Posterior N(theta_hat, V^-1) of every replication: `posterior.theta_hat`, `posterior.std`.
     pulls
         Number of measurements of each arm, (R, K).
     weights, totals
@@ -115,7 +115,7 @@ class Policy(ABC):
     """Number of rounds, for policies that count them in `choose`; rounds of the initial design are included."""
     _learners: ClassVar[tuple[str, ...]] = ()
     """Attributes that are part of the state: objects with a `state_dict`, or None."""
-    _fantasy_state: ClassVar[tuple[str, ...]] = ("belief", "pulls", "weights", "totals", "_sweep")
+    _fantasy_state: ClassVar[tuple[str, ...]] = ("posterior", "pulls", "weights", "totals", "_initial_design")
 
     def __init__(
         self,
@@ -126,9 +126,9 @@ class Policy(ABC):
         prior_precision: float | None = None,
         replications: int = 1,
         streams: Streams | None = None,
-        sweep: bool | int | None = None,
+        initial_design: bool | int | None = None,
     ) -> None:
-        times = sweep_length(sweep)
+        times = initial_design_length(initial_design)
         problem = problem if isinstance(problem, Problem) else Problem(problem)
         if sampler is not None:
             check_kind("sampler", sampler, AlternativeSampler)
@@ -144,23 +144,23 @@ class Policy(ABC):
         self._per_noise = 1.0 / problem.noise
         self._begin()
         oracle = problem.oracle
-        self.watch = Watch(oracle, problem.known)
+        self.watch = ConsistencyCheck(oracle, problem.known)
         self.alternatives = ReplicatedSampler(oracle, problem.space, self.streams, sampler, self.watch)
         self.relative_cost = problem.relative_cost if problem.costs_differ else None  # None: costs do not matter
         self._bounds = problem.space.bounds(oracle.dim)
         self.lock = SessionLock()
-        self._sweep: Sweep | None = None
-        self.sweep_wanted = 0  # measurements per arm in the initial design, as requested by the user
+        self._initial_design: InitialDesign | None = None
+        self.initial_design_wanted = 0  # measurements per arm in the initial design, as requested by the user
         self._min_readings = 1  # measurements of every component before `weigh` is used, where measurements are actions
         if problem.measures_actions:
             if type(self).weigh is Policy.weigh:
                 self.weigh()  # raises ParameterError: this policy does not support actions
         elif self._prior is not None:
-            repeats = 0 if self._level is None else ENOUGH
+            repeats = 0 if self._level is None else MIN_DOF
             subset = min(len(problem.arms), _PRIOR_DESIGN_ARMS)
-            self._sweep = Sweep(len(problem.arms), 0, self.streams, subset=(subset, subset + repeats))
+            self._initial_design = InitialDesign(len(problem.arms), 0, self.streams, subset=(subset, subset + repeats))
         if times:
-            self.sweep(times)
+            self.initial_design(times)
 
     def _begin(self) -> None:
         """Set the state before the first result."""
@@ -168,7 +168,7 @@ class Policy(ABC):
         mean, std = problem.prior_mean, problem.prior_std
         if precision is not None:
             std = precision**-0.5
-        self.belief = GaussianBelief.start(
+        self.posterior = GaussianPosterior.start(
             problem.signal,
             prior_precision=precision if precision is not None else 1.0 if std is None else 1.0 / std**2,
             prior_mean=0.0 if mean is None else mean,
@@ -181,7 +181,7 @@ class Policy(ABC):
         self._actions_cost = np.zeros(replications)
         self._level: NoiseLevel | None = None
         if problem.noise_std is None:
-            self._level = NoiseLevel(self.belief, prior_known=self._prior is None)
+            self._level = NoiseLevel(self.posterior, prior_known=self._prior is None)
         self._refresh = None if self._level is None and self._prior is None else RefreshTimes()
         if self._refresh is not None:
             self.restate()
@@ -189,13 +189,16 @@ class Policy(ABC):
 
     def _scale_tie(self) -> None:
         """Scale the tie breaker to `_TIE_SCALE` times the std of a component."""
-        problem, prior = self.problem, self.belief.prior
+        problem, prior = self.problem, self.posterior.prior
         if prior is None:
             assert problem.prior_std is not None
-            std, mean = np.asarray(float(np.min(problem.prior_std))), np.asarray(np.abs(self.belief.prior_mean).max())
+            std, mean = (
+                np.asarray(float(np.min(problem.prior_std))),
+                np.asarray(np.abs(self.posterior.prior_mean).max()),
+            )
         else:
             std, mean = prior.precision.max(axis=1)[:, None] ** -0.5, np.abs(prior.mean).max(axis=1)[:, None]
-        size = _TIE_SCALE * np.minimum(std, self.belief.sigma[:, None] / problem.signal.size)
+        size = _TIE_SCALE * np.minimum(std, self.posterior.sigma[:, None] / problem.signal.size)
         # At least the rounding error of theta_hat: a smaller tie breaker would be lost in the sum.
         self._tie = np.maximum(size, _ROUNDING * mean) * self._tie_direction
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
@@ -203,8 +206,8 @@ class Policy(ABC):
     def reset(self) -> None:
         """Discard all results; learners keep their state."""
         self._begin()
-        if self._sweep is not None:
-            self._sweep.restart()
+        if self._initial_design is not None:
+            self._initial_design.restart()
 
     def __repr__(self) -> str:
         suffix = "" if self.replications == 1 else f" in each of {self.replications} replications"
@@ -215,7 +218,7 @@ class Policy(ABC):
     def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
         """Update with one result per replication: the mean of `count` measurements, of weight `weight`."""
         value = self._in_noise_units(arm, y)
-        self.belief.update(arm, value, weight)
+        self.posterior.update(arm, value, weight)
         self._count(arm, value, weight, count)
 
     def _in_noise_units(self, arm: Any, y: Any) -> Any:
@@ -238,18 +241,18 @@ class Policy(ABC):
         if self._refresh is not None and self._refresh.count(1):
             self.restate()
 
-    def second_belief(self) -> GaussianBelief | None:
+    def second_posterior(self) -> GaussianPosterior | None:
         """Return the posterior under the second estimate of the prior (`HierarchicalPrior`); None if it is stated.
 
         If the noise is estimated too, it is increased by its standard error, sigma / sqrt(2 dof).
         """
         if self._prior is None or self._prior.std_known:
             return None
-        belief = self.belief.copy()
-        sigma = belief.sigma * (1.0 + (2.0 * belief.dof) ** -0.5)
+        posterior = self.posterior.copy()
+        sigma = posterior.sigma * (1.0 + (2.0 * posterior.dof) ** -0.5)
         prior = self._prior.estimate(self.weights, self.totals, sigma, second=True)
-        belief.restate(sigma, belief.dof, self.weights, self.totals, prior)
-        return belief
+        posterior.restate(sigma, posterior.dof, self.weights, self.totals, prior)
+        return posterior
 
     def learn_many(
         self,
@@ -269,7 +272,7 @@ class Policy(ABC):
             if done:
                 self._count_many(arm[:done], values[:done], w[:done], n[:done])
                 self.restate()
-            self.belief.update_many(arm[done:], values[done:], w[done:])
+            self.posterior.update_many(arm[done:], values[done:], w[done:])
             self._count_many(arm[done:], values[done:], w[done:], n[done:])
         elif weights is None and counts is None:
             for x, y in zip(arms, ys, strict=True):
@@ -286,7 +289,7 @@ class Policy(ABC):
             self.learn_many(arms, ys[0, arms])
         else:
             values = ys[rows, arms] * self._per_noise[arms]
-            self.belief.update_parts(rows, arms, values)
+            self.posterior.update_parts(rows, arms, values)
             self.pulls[rows, arms] += 1
             self.weights[rows, arms] += 1.0
             self.totals[rows, arms] += values
@@ -312,23 +315,23 @@ class Policy(ABC):
         `sigma` and `dof` replace the estimate of the noise.
         """
         if sigma is None or dof is None:
-            sigma, dof = self.belief.sigma, self.belief.dof
+            sigma, dof = self.posterior.sigma, self.posterior.dof
             if self._level is not None:
                 sigma, dof = self._level.estimate(self.weights, self.totals)
         prior = None if self._prior is None else self._prior.estimate(self.weights, self.totals, sigma)
-        self.belief.restate(sigma, dof, self.weights, self.totals, prior)
+        self.posterior.restate(sigma, dof, self.weights, self.totals, prior)
         self._scale_tie()
 
     def measurements(self) -> Measurements:
         """Return the sufficient statistics of each arm, with the posterior's noise; for one replication."""
         self._single("measurements")
-        pulls, variance = self.pulls[0].astype(np.float64), self.belief.sigma.item(0) ** 2
+        pulls, variance = self.pulls[0].astype(np.float64), self.posterior.sigma.item(0) ** 2
         return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
 
     def expect(self, arms: Sequence[int]) -> None:
         """Update as if each arm had been measured once with its expected result; for copies with fantasies."""
         arm = np.asarray(arms, dtype=np.intp)
-        means, weights = self.belief.expect(arm), self.weights[0, arm]
+        means, weights = self.posterior.expect(arm), self.weights[0, arm]
         measured = weights > 0.0  # their expected result is their sample mean, so that sample means do not change
         means = np.where(measured, self.totals[0, arm] / np.where(measured, weights, 1.0), means)
         for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
@@ -373,7 +376,11 @@ class Policy(ABC):
 
         Where no alternative exists, the least measured arm is returned.
         """
-        design = None if self._sweep is None or self._sweep.is_complete else self._sweep.pick(self.pulls)
+        design = (
+            None
+            if self._initial_design is None or self._initial_design.is_complete
+            else self._initial_design.pick(self.pulls)
+        )
         if design is not None and (design >= 0).all():
             self.t += 1
             return design
@@ -428,27 +435,31 @@ class Policy(ABC):
 
     def begin_with_every_arm(self, times: int = 1) -> None:
         """Require that every arm is measured `times` times first, as part of a policy's method."""
-        if self._sweep is None:
-            self._sweep = Sweep(len(self.problem.arms), times, self.streams)
-        self._sweep.times = max(self._sweep.times, times)
+        if self._initial_design is None:
+            self._initial_design = InitialDesign(len(self.problem.arms), times, self.streams)
+        self._initial_design.times = max(self._initial_design.times, times)
 
-    def sweep(self, times: bool | int = True) -> None:
+    def initial_design(self, times: bool | int = True) -> None:
         """Request an initial design: measure every arm `times` times before `choose` is called."""
-        length = sweep_length(times)
+        length = initial_design_length(times)
         if length:
             self.begin_with_every_arm(length)
-            assert self._sweep is not None
-            self.sweep_wanted = self._min_readings = self._sweep.times
+            assert self._initial_design is not None
+            self.initial_design_wanted = self._min_readings = self._initial_design.times
 
     @property
     def unswept(self) -> int:
         """Number of measurements left in a requested initial design; for one replication."""
-        return self._sweep.left(self.pulls[0]) if self._sweep is not None and self.sweep_wanted else 0
+        return (
+            self._initial_design.left(self.pulls[0])
+            if self._initial_design is not None and self.initial_design_wanted
+            else 0
+        )
 
     @property
-    def first_sweep(self) -> int:
+    def default_initial_design(self) -> int:
         """How often every arm is measured in the initial design, by request or as part of the method."""
-        return 0 if self._sweep is None else self._sweep.times
+        return 0 if self._initial_design is None else self._initial_design.times
 
     def with_fantasies(self) -> Self:
         """Return a copy for fantasies: statistics are copied; streams, samplers and learners are shared.
@@ -456,7 +467,7 @@ class Policy(ABC):
         A policy whose `choose` depends on further statistics copies these too.
         """
         other = copy.copy(self)
-        other.belief, other._sweep = self.belief.copy(), copy.copy(self._sweep)
+        other.posterior, other._initial_design = self.posterior.copy(), copy.copy(self._initial_design)
         other.pulls, other.weights, other.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
         return other
 
@@ -471,9 +482,9 @@ class Policy(ABC):
         """Take over the state that `choose` changed in a copy with fantasies, without the fantasies."""
         self.__dict__.update({name: value for name, value in vars(other).items() if name not in self._fantasy_state})
 
-    def z_hat(self, belief: GaussianBelief | None = None) -> Array:
+    def z_hat(self, posterior: GaussianPosterior | None = None) -> Array:
         """Return the current answers, (R, d): argmax z @ theta_hat, theta_hat projected on Theta."""
-        theta_hat = (self.belief if belief is None else belief).theta_hat
+        theta_hat = (self.posterior if posterior is None else posterior).theta_hat
         if isinstance(self.problem.space, RealSpace):
             return self._argmax(theta_hat + self._tie)
         return self._argmax(_add_tie_breaker(theta_hat, self._tie, *self._bounds))
@@ -495,9 +506,11 @@ class Policy(ABC):
 
     def state_dict(self) -> StateDict:
         """Return the state; a subclass adds its own."""
-        learners = {name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_sweep", *self._learners)}
+        learners = {
+            name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_initial_design", *self._learners)
+        }
         return {
-            "belief": self.belief.state_dict(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
+            "posterior": self.posterior.state_dict(), "pulls": self.pulls, "weights": self.weights, "totals": self.totals,
             "actions": self.actions, "actions_cost": self._actions_cost, "t": self.t,
             **{name: None if learner is None else learner.state_dict() for name, learner in learners.items()},
         }  # fmt: skip
@@ -505,20 +518,20 @@ class Policy(ABC):
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the state of a policy that was created in the same way; ValueError if it is inconsistent."""
         for name in ("pulls", "weights", "totals", "actions", "_actions_cost"):
-            fill(getattr(self, name), data[name.lstrip("_")])
+            load_into(getattr(self, name), data[name.lstrip("_")])
         if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
             raise ValueError("pulls must be non-negative, and weights positive for measured arms only")
-        for name in ("_level", "_refresh", "_sweep", *self._learners):
+        for name in ("_level", "_refresh", "_initial_design", *self._learners):
             if getattr(self, name) is not None:
                 getattr(self, name).load_state_dict(data[name.lstrip("_")])
-        self.belief.load_state_dict(data["belief"])
+        self.posterior.load_state_dict(data["posterior"])
         self._scale_tie()
-        self.t = whole(data["t"])
+        self.t = integer(data["t"])
         self.check_sums()
 
     def check_sums(self) -> None:
         """Raise ValueError if the posterior contradicts the sufficient statistics."""
-        self.belief.check_sums(self.weights, self.totals)
+        self.posterior.check_sums(self.weights, self.totals)
 
     def _drop_cache(self) -> None:
         """Drop cached facets: an interrupted sampler may have updated them partly."""

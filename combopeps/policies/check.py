@@ -35,7 +35,7 @@ def check_policy(
     """Test that a policy satisfies the contract of `Policy`.
 
     A policy implements `choose` (see the example of `Policy`). Arrays have one row per replication; random numbers are
-    drawn from `self.streams`; `choose` may read `self.belief`, `self.pulls`, `self.z_hat()`, `self.alternatives` and
+    drawn from `self.streams`; `choose` may read `self.posterior`, `self.pulls`, `self.z_hat()`, `self.alternatives` and
     `self.problem`. State besides the posterior is updated in `learn(arm, y, weight=1.0, count=1)`, which passes all
     four arguments to `super().learn`. While queries are open, `choose` is called on a copy whose posterior and pulls
     include their expected results: attributes that `choose` assigns are copied back, arrays that it changes in place
@@ -175,8 +175,10 @@ def _pure_choices(p: _Probe) -> Iterator[str]:
 def _statistics(policy: Policy) -> list[bytes]:
     """Return posterior and sufficient statistics as bytes, to compare them exactly."""
     eye = np.eye(policy.problem.oracle.dim)
-    spread = [policy.belief.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
-    return [part.tobytes() for part in (policy.belief.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)]
+    spread = [policy.posterior.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
+    return [
+        part.tobytes() for part in (policy.posterior.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)
+    ]
 
 
 def _global_random_state() -> tuple[object, ...]:
@@ -192,11 +194,11 @@ def _learning(p: _Probe) -> Iterator[str]:
         for t in range(12):
             arm = (t + rows) % len(policy.problem.arms)
             y = p.means[arm] + t
-            before = policy.belief.theta_hat.copy()
+            before = policy.posterior.theta_hat.copy()
             policy.learn(arm, y)
             pulls[rows, arm] += 1
             totals[rows, arm] += y / policy.problem.noise[arm]
-            if not np.isfinite(policy.belief.theta_hat).all():
+            if not np.isfinite(policy.posterior.theta_hat).all():
                 yield "a result made the posterior NaN or infinite"
                 return
         if not (
@@ -205,7 +207,7 @@ def _learning(p: _Probe) -> Iterator[str]:
             and np.allclose(policy.totals, totals)
         ):
             yield "pulls and totals differ from the results; call super().learn(arm, y) in your learn, exactly once"
-        elif np.array_equal(policy.belief.theta_hat, before):
+        elif np.array_equal(policy.posterior.theta_hat, before):
             yield "a result did not change the posterior; call super().learn(arm, y) in your learn"
         else:
             yield from _weighted(policy, arm, y)

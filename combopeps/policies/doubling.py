@@ -25,10 +25,10 @@ from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
-from combopeps.posterior.per_label import Stated, each, stated
+from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict, fill, whole
+from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import check_choice, check_integer, check_kind
 
 _MAX_EPOCHS = 60  # lengths 2^l are 64-bit integers
@@ -47,7 +47,11 @@ class EpochConstants:
 
 
 def epoch_constants(
-    problem: Problem, epoch: int, constants: Literal["proved", "printed"] = "proved", *, prior_std: Stated | None = None
+    problem: Problem,
+    epoch: int,
+    constants: Literal["proved", "printed"] = "proved",
+    *,
+    prior_std: NumberOrArray | None = None,
 ) -> EpochConstants:
     """Compute the constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are replaced by 1.
 
@@ -57,7 +61,7 @@ def epoch_constants(
     check_integer("epoch", epoch, 0, _MAX_EPOCHS)
     check_choice("constants", constants, ("proved", "printed"))
     if prior_std is not None:
-        prior_std = stated("prior_std", prior_std, problem.oracle.components, check_scale)
+        prior_std = numbers_by_label("prior_std", prior_std, problem.oracle.components, check_scale)
     low, high = problem.space.bounds(problem.oracle.dim)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise SpaceError("Algorithm 2 needs a bounded Theta: give the problem a space=Box(low, high)")
@@ -68,7 +72,7 @@ def epoch_constants(
         raise ParameterError("the constants of DoublingPEPS depend on the prior: state prior_std")
     low, high = low / prior_std, high / prior_std
     B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
-    scale = each(prior_std, d)
+    scale = as_array(prior_std, d)
     if arms.matrix is None:  # rows with one entry: avoid a K x d matrix
         X = (arms.coefficient * scale[arms.component])[:, None]
         low, high = low[arms.component][:, None], high[arms.component][:, None]
@@ -130,10 +134,12 @@ class DoublingPEPS(Policy):
 
     def _run_of(self, epoch: int) -> tuple[PEPS, int]:
         """Return a new PEPS for an epoch, and the epoch's length."""
-        prior_std = 1.0 / np.sqrt(self.belief.prior_precision)
+        prior_std = 1.0 / np.sqrt(self.posterior.prior_precision)
         found = epoch_constants(self.problem, epoch, self.constants, prior_std=prior_std)
         options = {
-            key: value for key, value in self._options.items() if key not in ("replications", "streams", "sweep")
+            key: value
+            for key, value in self._options.items()
+            if key not in ("replications", "streams", "initial_design")
         }
         options |= {"eta_lambda": found.eta_lambda or None, "eta_p": found.eta_p, "alpha": 0.25}
         return PEPS(self.problem, streams=self.streams, **options), found.length
@@ -142,7 +148,7 @@ class DoublingPEPS(Policy):
         """Answer from the epoch with more measurements, of the current and the previous one."""
         done, run = self._finished, self._run
         self._source = done if done is not None and done.samples > run.samples else run
-        self.belief, self.alternatives = self._source.belief, run.alternatives
+        self.posterior, self.alternatives = self._source.posterior, run.alternatives
 
     def state_dict(self) -> StateDict:
         """Return the state of the current and the previous epoch, each with its tie breaker."""
@@ -151,11 +157,11 @@ class DoublingPEPS(Policy):
 
     def load_state_dict(self, data: StateDict) -> None:
         super().load_state_dict(data)
-        self.epoch, self._left = whole(data["epoch"], _MAX_EPOCHS), whole(data["left"])
+        self.epoch, self._left = integer(data["epoch"], _MAX_EPOCHS), integer(data["left"])
         runs = [self._run_of(self.epoch - i)[0] for i in range(1 + (self.epoch > 0))]
         for run, stored in zip(runs, data["runs"], strict=True):
             run.load_state_dict(stored)
-            fill(run._tie, stored["tie"])
+            load_into(run._tie, stored["tie"])
             run._tie_size = 2.0 * float(np.abs(run._tie).sum(axis=1).max())
         self._run, self._finished = runs[0], runs[1] if self.epoch else None
         self._select_source()

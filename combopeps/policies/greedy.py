@@ -40,7 +40,7 @@ class GreedyInformation(Policy):
 
     def choose(self) -> Arm:
         """Return the arm with the largest gain; ties are broken at random."""
-        gain = self.belief.narrowing(self.alternatives.information(self.belief, self.z_hat()))
+        gain = self.posterior.narrowing(self.alternatives.information(self.posterior, self.z_hat()))
         if self.relative_cost is not None:
             gain *= self.problem.worth
         best = gain >= (1.0 - _TIE_TOLERANCE) * gain.max(axis=1, keepdims=True)

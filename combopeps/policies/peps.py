@@ -37,7 +37,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from combopeps.alternatives.base import sample_posterior
+from combopeps.alternatives.base import draw_thetas_and_noise
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.allocation import AdaHedge, CTracking, Hedge, PerturbedLeader, g_optimal, per_cost
@@ -110,17 +110,17 @@ class PEPS(Policy):
             AdaHedge(arms, self.replications) if eta_lambda is None else Hedge(arms, self.replications, eta_lambda)
         )
         self._priced = self.problem.signal.scaled(self.problem.relative_cost**-0.5)
-        self._leader = PerturbedLeader(self.belief.dim, self.replications)
+        self._leader = PerturbedLeader(self.posterior.dim, self.replications)
         self.lam_G = g_optimal(self.problem.signal) if alpha is not None else None
         self._tracker = CTracking(arms, self.streams) if tracking else None
 
     def choose(self) -> Arm:
         """Execute lines 4 to 10, and the update of line 15, which does not depend on the result."""
         self.t += 1
-        theta_hat, z_hat = self.belief.theta_hat, self.z_hat()
+        theta_hat, z_hat = self.posterior.theta_hat, self.z_hat()
         projected = self.gain == "projected"
         thetas, answers = self.alternatives.sample(
-            self.belief, z_hat, self.alternatives_per_round, self.eta_p, answers=projected
+            self.posterior, z_hat, self.alternatives_per_round, self.eta_p, answers=projected
         )
         lam = per_cost(self.learner.lam, self.relative_cost)
         if self.lam_G is not None:
@@ -136,22 +136,22 @@ class PEPS(Policy):
     def weigh(self) -> tuple[Array, None]:
         """Execute line 15 where measurements are actions: gains of actions are sums over components."""
         self.t += 1
-        thetas, _ = self.alternatives.sample(self.belief, self.z_hat(), self.alternatives_per_round, self.eta_p)
-        scores = self._leader.scores(self.streams.normal(self.belief.dim))
-        self._leader.update(self._gains(thetas - self.belief.theta_hat[:, None, :]))
+        thetas, _ = self.alternatives.sample(self.posterior, self.z_hat(), self.alternatives_per_round, self.eta_p)
+        scores = self._leader.scores(self.streams.normal(self.posterior.dim))
+        self._leader.update(self._gains(thetas - self.posterior.theta_hat[:, None, :]))
         return scores, None
 
     def _gains(self, deviations: Array) -> Array:
         """Return (x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""
         if deviations.shape[1] == 1:
-            along = self._priced.dot(deviations[:, 0]) / self.belief.sigma[:, None]
+            along = self._priced.dot(deviations[:, 0]) / self.posterior.sigma[:, None]
             return along * along
-        along = self._priced.dot(deviations) / self.belief.sigma[:, None, None]
+        along = self._priced.dot(deviations) / self.posterior.sigma[:, None, None]
         return np.asarray((along * along).mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:
         """Return V^-1 y (y @ deviation) / |y|^2_{V^-1}, y = z(theta) - z_hat; all (R, n, d)."""
-        q = np.stack([self.belief.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
+        q = np.stack([self.posterior.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
 
@@ -160,7 +160,7 @@ class PEPS(Policy):
         self._single("sample_answer")
         generator = as_generator(rng)
         for _ in range(1000):
-            thetas, inside = sample_posterior(self.belief, self.problem.space, 64, generator)
+            thetas, inside = draw_thetas_and_noise(self.posterior, self.problem.space, 64, generator)
             if inside.any():
                 return self.problem.oracle.argmax(thetas[inside][0])
         raise SamplerCapError("no draw from the posterior was in Theta; is Theta far from the data?", 64_000)

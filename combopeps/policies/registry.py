@@ -23,7 +23,7 @@ POLICIES: dict[str, type[Policy]] = {
     "lingape": LinGapE,
     "clucb": CLUCB,
 }
-DEFAULT = "greedy"  # fewest samples on the problems of benchmarks/greedy.py
+DEFAULT_POLICY = "greedy"  # fewest samples on the problems of benchmarks/greedy.py
 
 
 def policy_class(name: str) -> type[Policy]:

@@ -35,8 +35,8 @@ class TopTwo(Policy):
     def choose(self) -> Arm:
         """Draw one challenger and one arm per replication."""
         z_hat = self.z_hat()
-        _, challenger = self.alternatives.sample(self.belief, z_hat, 1, answers=True)
-        along = self.problem.signal.dot(self.belief.covariance_dot(z_hat - challenger[:, 0]))
+        _, challenger = self.alternatives.sample(self.posterior, z_hat, 1, answers=True)
+        along = self.problem.signal.dot(self.posterior.covariance_dot(z_hat - challenger[:, 0]))
         share = (1.0 + self.weights) * along * along
         if self.relative_cost is not None:
             share *= self.problem.worth
@@ -53,13 +53,13 @@ def weigh_rivals(policy: Policy) -> tuple[Array, Mask | None]:
     Rivals are the known facets if the best action can be computed exactly; otherwise sampled challengers, which are
     returned too, since they may be good actions themselves.
     """
-    z_hat, belief = policy.z_hat(), policy.belief
+    z_hat, posterior = policy.z_hat(), policy.posterior
     if policy._action_set.finds_best:
         challenge = policy.actions.item(0) % _CHALLENGER_INTERVAL == 0
-        return belief.narrowing(policy.alternatives.information(belief, z_hat, challenge=challenge)), None
-    count = max(_MIN_CHALLENGERS, min(_MAX_CHALLENGERS, _MAX_CHALLENGER_ENTRIES // belief.dim))
-    _, answers = policy.alternatives.sample(belief, z_hat, count, answers=True)
+        return posterior.narrowing(policy.alternatives.information(posterior, z_hat, challenge=challenge)), None
+    count = max(_MIN_CHALLENGERS, min(_MAX_CHALLENGERS, _MAX_CHALLENGER_ENTRIES // posterior.dim))
+    _, answers = policy.alternatives.sample(posterior, z_hat, count, answers=True)
     y = z_hat[:, None] - answers
-    along = belief.spread[:, None] * y
+    along = posterior.spread[:, None] * y
     gains = np.einsum("rmd,rm->rd", along * along, 1.0 / np.einsum("rmd,rmd->rm", along, y)) / policy.problem.noise**2
     return gains, np.concatenate([z_hat[:, None], answers], axis=1) != 0.0

@@ -1,9 +1,9 @@
 """Gaussian posteriors over theta, the arms they are updated with, and parameter spaces."""
 
-from combopeps.posterior.arms import Arms, check_reach
-from combopeps.posterior.gaussian import DenseBelief, DiagonalBelief, GaussianBelief
+from combopeps.posterior.arms import Arms, check_identifiability
+from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior
 from combopeps.posterior.hierarchical import HierarchicalPrior, PriorEstimate
-from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.least_squares import Measurements, flat_posterior
 from combopeps.posterior.noise_level import NoiseEstimate, NoiseLevel, RefreshTimes
 from combopeps.posterior.normal import Normal
 from combopeps.posterior.parameter_space import Box, ParameterSpace, RealSpace
@@ -11,9 +11,9 @@ from combopeps.posterior.parameter_space import Box, ParameterSpace, RealSpace
 __all__ = [
     "Arms",
     "Box",
-    "DenseBelief",
-    "DiagonalBelief",
-    "GaussianBelief",
+    "DensePosterior",
+    "DiagonalPosterior",
+    "GaussianPosterior",
     "HierarchicalPrior",
     "Measurements",
     "NoiseEstimate",
@@ -23,6 +23,6 @@ __all__ = [
     "PriorEstimate",
     "RealSpace",
     "RefreshTimes",
-    "check_reach",
-    "flat_belief",
+    "check_identifiability",
+    "flat_posterior",
 ]

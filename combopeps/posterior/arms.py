@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import LabelError, ParameterError, ReachError
+from combopeps.errors import IdentifiabilityError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels
-from combopeps.oracles.validation import first_answers
-from combopeps.utils.validation import as_generator, as_reals, check_kind, shown
+from combopeps.oracles.validation import probe_oracle
+from combopeps.utils.validation import as_float_array, as_generator, check_kind, shown
 
-_MAX_RETURNED = 8  # answers returned by `check_reach`
+_MAX_RETURNED = 8  # answers returned by `check_identifiability`
 _DIRECTION_DIGITS = 12  # to which the directions of two rows must agree to count as equal
 
 
@@ -49,7 +49,7 @@ class Arms:
     """
 
     def __init__(self, matrix: Array, labels: Iterable[Hashable] | None = None) -> None:
-        matrix = as_reals("arms", matrix)
+        matrix = as_float_array("arms", matrix)
         if matrix.ndim != 2 or not matrix.size:
             raise ParameterError(f"arms must be a matrix, one row per arm, got shape {matrix.shape}")
         if not np.isfinite(matrix).all():
@@ -145,7 +145,7 @@ class Arms:
 
     @property
     def are_units(self) -> bool:
-        """Whether every arm is a multiple of a unit vector, so that the belief stays diagonal."""
+        """Whether every arm is a multiple of a unit vector, so that the posterior stays diagonal."""
         return self.matrix is None
 
     @cached_property
@@ -164,7 +164,7 @@ class Arms:
         return gain, arm_of
 
     @cached_property
-    def outdone(self) -> NDArray[np.bool_]:
+    def is_dominated(self) -> NDArray[np.bool_]:
         """Whether an arm is a multiple of a longer one, (K,)."""
         if self.matrix is None:
             square, longest = self.coefficient**2, self.strongest[0][self.component]
@@ -218,7 +218,7 @@ class Arms:
         return thetas[..., self.component] * self.coefficient if self.columns is None else thetas @ self.columns
 
 
-def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:
+def check_identifiability(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator | None = 0) -> Array:
     """Check that the arms can order the answers.
 
     Differences z - z' of answers must lie in the row space of the arms: then, and only then, their order can be learnt.
@@ -239,12 +239,12 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
 
     Raises
     ------
-    ReachError
+    IdentifiabilityError
         If two answers differ in a direction that no combination of the arms measures.
     """
     check_kind("arms", arms, Arms)
     check_kind("oracle", oracle, ArgmaxOracle)
-    answers = first_answers(oracle, as_generator(rng))
+    answers = probe_oracle(oracle, as_generator(rng))
     orthogonal = arms.blind(answers - answers[0])
     worst = orthogonal[np.abs(orthogonal).max(axis=1).argmax()]
     size = float(np.linalg.norm(worst))
@@ -253,7 +253,7 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
     direction = worst / size
     largest = np.argsort(-np.abs(direction))[:4]
     named = ", ".join(f"{oracle.components[i]!r}: {direction[i]:+.3g}" for i in largest if abs(direction[i]) > 1e-9)
-    raise ReachError(
+    raise IdentifiabilityError(
         f"answers differ in the direction {{{named}}}, which no combination of the arms measures; "
         "add an arm with a component along it",
         direction,
@@ -261,7 +261,7 @@ def check_reach(arms: Arms, oracle: ArgmaxOracle, rng: int | np.random.Generator
 
 
 def _as_matrix(rows: Any, dim: int) -> Array:
-    matrix = as_reals("arms", rows)
+    matrix = as_float_array("arms", rows)
     if matrix.ndim != 2 or matrix.shape[1] != dim or len(matrix) == 0:
         raise ParameterError(f"arms must be K x {dim}, one row per arm, got shape {matrix.shape}")
     return matrix

@@ -1,4 +1,4 @@
-"""`GaussianBelief`: Gaussian posterior of theta, for R replications.
+"""`GaussianPosterior`: Gaussian posterior of theta, for R replications.
 
     V = V_0 + sum_s x_s x_s',   S = V_0 prior_mean + sum_s x_s y_s,   theta_hat = V^-1 S
     theta | data ~ N(theta_hat, V^-1),   prior theta ~ N(prior_mean, V_0^-1),   V_0 = diag(prior_precision)
@@ -7,8 +7,8 @@ The noise has variance 1: rows and rewards are in units of it (`Problem.signal`)
 replication has an estimate sigma: rows and rewards are divided by it, and `restate` recomputes the posterior with a new
 estimate. Replications are along the leading axis, and all of them are updated by the same numpy operations.
 
-With arms that measure one component each, V is diagonal and an update costs O(1) (`DiagonalBelief`). With general arms
-a square root of the covariance is updated in O(d^2) (`DenseBelief`).
+With arms that measure one component each, V is diagonal and an update costs O(1) (`DiagonalPosterior`). With general arms
+a square root of the covariance is updated in O(d^2) (`DensePosterior`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from combopeps.posterior.hierarchical import PriorEstimate
 from combopeps.posterior.normal import Normal
 from combopeps.posterior.scales import LARGEST_REWARD, check_mean, check_scale
 from combopeps.utils.jit import njit
-from combopeps.utils.state_dict import StateDict, fill, whole
-from combopeps.utils.validation import MOST_RUNS, as_reals, check_count, check_kind, check_positive, shown
+from combopeps.utils.state_dict import StateDict, integer, load_into
+from combopeps.utils.validation import MAX_RUNS, as_float_array, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
 _MAX_REWARD = 1.001 * LARGEST_REWARD  # with room for rounding of rewards that were checked before
@@ -40,8 +40,8 @@ _MAX_CHECKED_DIM = 256  # largest dense posterior that `check_sums` recomputes
 _REFACTOR_INTERVAL = 512  # updates between factorisations of V, which remove accumulated rounding errors
 
 
-class GaussianBelief(ABC):
-    """N(theta_hat, V^-1) for R replications; `GaussianBelief.start(arms)` selects the representation.
+class GaussianPosterior(ABC):
+    """N(theta_hat, V^-1) for R replications; `GaussianPosterior.start(arms)` selects the representation.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class GaussianBelief(ABC):
         replications: int = 1,
     ) -> None:
         check_kind("arms", arms, Arms)
-        check_count("replications", replications, MOST_RUNS)
+        check_count("replications", replications, MAX_RUNS)
         precision = _of_components("prior_precision", prior_precision, arms.dim)
         for value in (precision.min(), precision.max()):
             check_positive("prior_precision", float(value))
@@ -97,9 +97,9 @@ class GaussianBelief(ABC):
         prior_precision: float | Array = 1.0,
         prior_mean: float | Array = 0.0,
         replications: int = 1,
-    ) -> GaussianBelief:
+    ) -> GaussianPosterior:
         """Return the prior as a posterior without measurements: diagonal for unit arms, dense for others."""
-        cls: type[GaussianBelief] = DiagonalBelief if arms.are_units else DenseBelief
+        cls: type[GaussianPosterior] = DiagonalPosterior if arms.are_units else DensePosterior
         return cls(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
 
     @property
@@ -230,10 +230,10 @@ class GaussianBelief(ABC):
 
         Examples
         --------
-        >>> belief = GaussianBelief.start(Arms(np.eye(2)), prior_mean=0.5)
-        >>> belief.expect([1, 1, 1])
+        >>> posterior = GaussianPosterior.start(Arms(np.eye(2)), prior_mean=0.5)
+        >>> posterior.expect([1, 1, 1])
         array([0.5, 0.5, 0.5])
-        >>> belief.theta_hat, belief.covariance()
+        >>> posterior.theta_hat, posterior.covariance()
         (array([[0.5, 0.5]]), array([[1.  , 0.25]]))
         """
         arm, theta_hat = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
@@ -297,7 +297,7 @@ class GaussianBelief(ABC):
     def covariance_dot(self, y: Array) -> Array:
         """Return V^-1 y for y of shape (R, d)."""
 
-    def copy(self) -> GaussianBelief:
+    def copy(self) -> GaussianPosterior:
         """Return a copy with arrays of its own; the arms, which are immutable, are shared."""
         other = copy.copy(self)
         for name in ("sigma", "dof", *self._arrays):
@@ -312,11 +312,11 @@ class GaussianBelief(ABC):
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the state."""
         for name in ("sigma", "dof", *self._arrays):
-            fill(getattr(self, name), data[name])
+            load_into(getattr(self, name), data[name])
         if self.prior is not None:
             prior = {name: np.zeros_like(value) for name, value in vars(self.prior).items()}
             for name, value in prior.items():
-                fill(value, data["prior"][name])
+                load_into(value, data["prior"][name])
             self.prior = PriorEstimate(**prior)
 
     def check_sums(self, weights: Array, totals: Array) -> None:
@@ -334,7 +334,7 @@ class GaussianBelief(ABC):
         if not agrees.all():
             raise ValueError("the posterior contradicts the measurements")
 
-    def row(self, r: int) -> GaussianBelief:
+    def row(self, r: int) -> GaussianPosterior:
         """Return replication r, sharing memory; it must not be updated."""
         if self.replications == 1:
             return self
@@ -365,23 +365,23 @@ def _narrowing_kernel() -> Any:
 def _of_components(name: str, value: Any, dim: int) -> Array:
     """Return one number per component, from a number or an array."""
     try:
-        return np.broadcast_to(as_reals(name, value), (dim,))
+        return np.broadcast_to(as_float_array(name, value), (dim,))
     except ValueError:
         raise ParameterError(
             f"{name} must be a number, or one for each of {dim} components, got {shown(value)}"
         ) from None
 
 
-class DiagonalBelief(GaussianBelief):
+class DiagonalPosterior(GaussianPosterior):
     """V = diag(precision); `variance` holds its inverse.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
     >>> from combopeps.posterior import Arms
-    >>> belief = DiagonalBelief(Arms.of(TopKOracle(3, k=1)))
-    >>> belief.update(2, 4.0)
-    >>> belief.theta_hat, belief.variance
+    >>> posterior = DiagonalPosterior(Arms.of(TopKOracle(3, k=1)))
+    >>> posterior.update(2, 4.0)
+    >>> posterior.theta_hat, posterior.variance
     (array([[0., 0., 2.]]), array([[1. , 1. , 0.5]]))
     """
 
@@ -469,7 +469,7 @@ class DiagonalBelief(GaussianBelief):
         return self.variance * y
 
 
-class DenseBelief(GaussianBelief):
+class DensePosterior(GaussianPosterior):
     """V^-1 = L L' with L updated by Potter's square-root formula.
 
         a = L' x,   L <- L - gamma (L a) a',   gamma = (1 - (1 + a'a)^-1/2) / a'a
@@ -482,9 +482,9 @@ class DenseBelief(GaussianBelief):
     >>> from combopeps import ExplicitOracle
     >>> from combopeps.posterior import Arms
     >>> arms = Arms.of(ExplicitOracle(np.eye(2)), np.array([[1.0, 1.0], [1.0, -1.0]]))
-    >>> belief = DenseBelief(arms)
-    >>> belief.update(0, 3.0)
-    >>> belief.theta_hat.round(12)
+    >>> posterior = DensePosterior(arms)
+    >>> posterior.update(0, 3.0)
+    >>> posterior.theta_hat.round(12)
     array([[1., 1.]])
     """
 
@@ -549,7 +549,7 @@ class DenseBelief(GaussianBelief):
 
     def load_state_dict(self, data: StateDict) -> None:
         super().load_state_dict(data)
-        self._updates = whole(data["updates"])
+        self._updates = integer(data["updates"])
 
     def become(self, estimate: Normal) -> None:
         self.theta_hat[0], self.L[0] = estimate.theta, 0.0

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import Stated
+from combopeps.posterior.per_label import NumberOrArray
 
 _GRIDS = 24, 24, 120  # values of tau; each grid covers the posterior mass found by the previous one
 _QUANTILE = 0.1  # of the posterior of tau: the estimate of tau
@@ -69,7 +69,7 @@ class HierarchicalPrior:
         Given values, a number or one per component; None: to be estimated.
     """
 
-    def __init__(self, arms: Arms, mean: Stated | None, std: Stated | None) -> None:
+    def __init__(self, arms: Arms, mean: NumberOrArray | None, std: NumberOrArray | None) -> None:
         self._arms = arms
         self._mean_known, self.std_known = mean is not None, std is not None
         self._centre = np.broadcast_to(np.asarray(0.0 if mean is None else mean), (arms.dim,))

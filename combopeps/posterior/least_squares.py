@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.normal import Normal
 from combopeps.utils.state_dict import StateDict, array
 
@@ -125,22 +125,22 @@ class Measurements:
         return seen
 
 
-def flat_belief(data: Measurements) -> GaussianBelief | None:
-    """Return the belief without a prior, N(theta_LS, G^-1); None until every direction of the arms has been measured.
+def flat_posterior(data: Measurements) -> GaussianPosterior | None:
+    """Return the posterior without a prior, N(theta_LS, G^-1); None until every direction of the arms has been measured.
 
     Examples
     --------
     >>> from combopeps import TopKOracle
     >>> data = Measurements(Arms.of(TopKOracle(2, k=1)), np.array([2.0, 1.0]), np.array([6.0, 5.0]))
-    >>> flat_belief(data).theta_hat
+    >>> flat_posterior(data).theta_hat
     array([[3., 5.]])
     """
     estimate = data.least_squares()
     if estimate is None:
         return None
-    belief = GaussianBelief.start(data.arms)
-    belief.become(estimate)
-    return belief
+    posterior = GaussianPosterior.start(data.arms)
+    posterior.become(estimate)
+    return posterior
 
 
 def _sums(arms: Arms, entries: Array) -> Array:

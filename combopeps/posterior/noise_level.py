@@ -8,7 +8,7 @@ arm, and repetitions. This is the posterior under the scale-invariant prior 1 / 
 every likelihood it holds whatever the choice of arms and the time of stopping depend on. With
 sigma / sigma_hat = sqrt(nu / chi^2_nu), theta has the tails of Student's t.
 
-With few degrees of freedom the estimate is too uncertain. Until there are `ENOUGH`, all deviation of the results from
+With few degrees of freedom the estimate is too uncertain. Until there are `MIN_DOF`, all deviation of the results from
 the prior mean counts as noise, plus the variance that the prior expects of one more result: more than sigma in most
 cases; and no rule stops. Where the prior is estimated as well, it is the deviation of the results from their mean.
 """
@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
-from combopeps.posterior.gaussian import GaussianBelief
-from combopeps.utils.state_dict import StateDict, fill, whole
+from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.utils.state_dict import StateDict, integer, load_into
 
-ENOUGH = 4  # degrees of freedom below which nothing is claimed
+MIN_DOF = 4  # degrees of freedom below which nothing is claimed
 _FEW_DOF = 1.0  # degrees of freedom reported until then
 _MIN_RATIO = 1e-5  # of sigma to the standard deviation that the prior expects of a result; smaller noise is negligible
 _ROUNDING = 1e-12  # relative to the mean of the results: smaller deviations are rounding
@@ -63,21 +63,21 @@ class NoiseLevel:
 
     Parameters
     ----------
-    belief
-        A belief without measurements: its arms and prior.
+    posterior
+        A posterior without measurements: its arms and prior.
     prior_known
         Whether the prior was given.
     """
 
-    def __init__(self, belief: GaussianBelief, *, prior_known: bool = True) -> None:
-        shape = belief.replications, len(belief.arms)
+    def __init__(self, posterior: GaussianPosterior, *, prior_known: bool = True) -> None:
+        shape = posterior.replications, len(posterior.arms)
         self._results = np.zeros(shape, dtype=np.int64)
         self._first, self._sums, self._squares = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        self._arms, alone = belief.arms, belief.row(0)
+        self._arms, alone = posterior.arms, posterior.row(0)
         self._prior_known = prior_known
-        self._centre = belief.arms.dot(alone.theta_hat[0] if prior_known else np.ones(belief.dim))
+        self._centre = posterior.arms.dot(alone.theta_hat[0] if prior_known else np.ones(posterior.dim))
         self._expected = float(np.median(alone.arm_widths()))  # prior variance of x @ theta, of a typical arm
-        self._separate = belief.arms.are_units and len(np.unique(belief.arms.component)) == len(belief.arms)
+        self._separate = posterior.arms.are_units and len(np.unique(posterior.arms.component)) == len(posterior.arms)
 
     def see(self, at: Any, value: Any, weight: float) -> None:
         """Add one result in each replication, at (replication, arm)."""
@@ -104,10 +104,10 @@ class NoiseLevel:
 
     def load_state_dict(self, data: StateDict) -> None:
         """Set the sums from a `state_dict`."""
-        fill(self._results, data["results"])
-        fill(self._first, data["first"])
-        fill(self._sums, data["sums"])
-        fill(self._squares, data["squares"])
+        load_into(self._results, data["results"])
+        load_into(self._first, data["first"])
+        load_into(self._sums, data["sums"])
+        load_into(self._squares, data["squares"])
 
     def estimate(self, weights: Array, totals: Array) -> tuple[Array, Array]:
         """Return sigma_hat and its degrees of freedom, (R,) each, from weights and weighted sums, (R, K)."""
@@ -120,17 +120,17 @@ class NoiseLevel:
             size = np.where(centre != 0.0, centre * centre, 1.0)
             expected = np.maximum(scatter / np.maximum(results - 1, 1), (_ROUNDING / _MIN_RATIO) ** 2 * size)
             assumed = np.where(results > 2, expected, np.maximum(expected, size))
-        known = nu >= ENOUGH
+        known = nu >= MIN_DOF
         variance = np.where(known, squares / np.maximum(nu, 1), assumed)
         return np.sqrt(np.maximum(variance, _MIN_RATIO**2 * expected)), np.where(known, nu, _FEW_DOF)
 
     def describe(self, weights: Array, totals: Array) -> NoiseEstimate | None:
-        """Return the estimate of the first replication with its interval; None below `ENOUGH` dof."""
+        """Return the estimate of the first replication with its interval; None below `MIN_DOF` dof."""
         from scipy.stats import chi2
 
         found = self._residuals(weights, self._deviations(weights, totals)[0])
         nu, squares = (float(number[0]) for number in found)
-        if nu < ENOUGH:
+        if nu < MIN_DOF:
             return None
         high, low = np.sqrt(squares / chi2.ppf([0.025, 0.975], nu))
         return NoiseEstimate(float(np.sqrt(squares / nu)), float(low), float(high), int(nu))
@@ -161,7 +161,7 @@ class NoiseLevel:
 
 
 class RefreshTimes:
-    """Times at which the belief is updated with new estimates of noise and prior.
+    """Times at which the posterior is updated with new estimates of noise and prior.
 
     After every result at first, then each time that there are a tenth more. The times depend on the number of results
     alone, so that reading the state of a run does not change it.
@@ -197,7 +197,7 @@ class RefreshTimes:
 
     def load_state_dict(self, data: StateDict) -> None:
         """Set the state from a `state_dict`."""
-        self._seen, self._next = whole(data["seen"]), whole(data["next"])
+        self._seen, self._next = integer(data["seen"]), integer(data["next"])
 
 
 def _after(results: int) -> int:

@@ -1,6 +1,6 @@
 """Parameter spaces: Theta, the set of possible parameters, is R^d or a box.
 
-The belief and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
+The posterior and the alternatives are restricted to Theta. A box may be unbounded on one side: graphs with cycles need the
 non-negative orthant, `Box(0, inf)`.
 """
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.utils.formatting import brief
-from combopeps.utils.validation import as_reals, check_kind
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.validation import as_float_array, check_kind
 
 
 class ParameterSpace(ABC):
@@ -82,7 +82,7 @@ class Box(ParameterSpace):
 
     def __init__(self, low: ArrayLike = -np.inf, high: ArrayLike = np.inf) -> None:
         try:
-            self.low, self.high = as_reals("low", low, SpaceError), as_reals("high", high, SpaceError)
+            self.low, self.high = as_float_array("low", low, SpaceError), as_float_array("high", high, SpaceError)
             with np.errstate(invalid="ignore"):
                 width = self.high - self.low
         except (TypeError, ValueError) as cause:
@@ -94,7 +94,7 @@ class Box(ParameterSpace):
         self._ends: tuple[Array, Array] | None = None
 
     def __repr__(self) -> str:
-        low, high = (float(end) if end.ndim == 0 else brief(end, 200) for end in (self.low, self.high))
+        low, high = (float(end) if end.ndim == 0 else short_repr(end, 200) for end in (self.low, self.high))
         return f"Box({low}, {high})"
 
     def __eq__(self, other: object) -> bool:

@@ -10,21 +10,21 @@ import numpy as np
 
 from combopeps.errors import LabelError, ParameterError
 from combopeps.oracles.base import Array
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
-Stated = float | Array
+NumberOrArray = float | Array
 _MAX_SHOWN = 5  # labels listed in an error message
 
 
-def stated(
+def numbers_by_label(
     name: str,
     value: Any,
     labels: Sequence[Hashable],
     check: Callable[[str, float], None],
-    book: LabelBook | None = None,
+    book: LabelIndex | None = None,
     *,
     default: float | None = None,
-) -> Stated:
+) -> NumberOrArray:
     """Return a float, or an array in the order of the labels.
 
     Parameters
@@ -61,7 +61,7 @@ def stated(
     return first if (numbers == first).all() else numbers
 
 
-def each(value: Stated, count: int) -> Array:
+def as_array(value: NumberOrArray, count: int) -> Array:
     """Return a number for each as an array, of length `count`."""
     numbers = np.empty(count)
     numbers[:] = value
@@ -83,7 +83,7 @@ def _in_order(
     given: Any,
     labels: Sequence[Hashable],
     default: float | None,
-    book: LabelBook | None,
+    book: LabelIndex | None,
 ) -> list[Any]:
     """Return the numbers of a mapping in the order of the labels."""
     value, known = _as_mapping(name, given), set(labels)
@@ -105,7 +105,7 @@ def _in_order(
     return [value.get(label, default) for label in labels]
 
 
-def _by_label(name: str, value: Mapping[Any, Any], labels: Sequence[Hashable], book: LabelBook) -> dict[Any, Any]:
+def _by_label(name: str, value: Mapping[Any, Any], labels: Sequence[Hashable], book: LabelIndex) -> dict[Any, Any]:
     """Return the mapping by the labels themselves, without removed ones; unknown keys are kept."""
     found: dict[Any, Any] = {}
     for key, number in value.items():

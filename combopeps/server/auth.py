@@ -33,19 +33,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from combopeps.errors import (
-    AccessError,
     ActionError,
+    AuthorizationError,
     ComboPepsError,
     FileFormatError,
     LabelError,
-    LimitError,
     ParameterError,
     QueryError,
+    RateLimitError,
     RewardError,
 )
 from combopeps.server.schemas import MARK, Body, dumped
 from combopeps.session.events import check_name
-from combopeps.utils.files import opened
+from combopeps.utils.files import open_regular
 
 ROLES = ("measurer", "owner")
 _SHORTEST = 16  # characters of a token
@@ -61,8 +61,8 @@ MOST_BYTES = 1_000_000  # of a body
 DATA = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
 _STATUSES: list[tuple[Any, int]] = [
     (LabelError, 404),
-    (LimitError, 429),
-    (AccessError, 403),
+    (RateLimitError, 429),
+    (AuthorizationError, 403),
     ((ParameterError, RewardError, ActionError, FileFormatError), 422),
 ]
 _HEADERS = {
@@ -125,9 +125,9 @@ class Principal:
         return self.role == "owner"
 
     def client(self, name: str | None) -> str | None:
-        """Return the name in which this one asks, or raise an `AccessError`."""
+        """Return the name in which this one asks, or raise an `AuthorizationError`."""
         if self.name is not None and name not in (None, self.name):
-            raise AccessError(f"this token belongs to {self.name!r}; ask in that name, or leave the client out")
+            raise AuthorizationError(f"this token belongs to {self.name!r}; ask in that name, or leave the client out")
         return self.name if name is None else name
 
 
@@ -142,13 +142,13 @@ class Tokens:
     def principal(self, secret: str | None) -> Principal:
         """Whose token this is; all are compared, each in the same time, whatever is given."""
         if secret is None:
-            raise AccessError("a token is wanted: Authorization: Bearer TOKEN")
+            raise AuthorizationError("a token is wanted: Authorization: Bearer TOKEN")
         digest, found = sha256(secret.encode("utf-8", "surrogateescape")).hexdigest(), None
         for principal in self._principals:
             if hmac.compare_digest(principal.counted_as, digest):
                 found = principal
         if found is None:
-            raise AccessError("this token is not known here")
+            raise AuthorizationError("this token is not known here")
         return found
 
 
@@ -168,7 +168,7 @@ def made_token(role: str, secret: str, name: str | None = None) -> Principal:
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     """Read a file with lines `owner TOKEN` and `measurer TOKEN [name]`; empty lines, and those with #, are comments."""
     try:
-        with opened(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
+        with open_regular(path) as fd, open(fd, encoding="utf-8", closefd=False) as file:
             mode, lines = os.fstat(fd).st_mode, file.read().splitlines()
     except (OSError, ValueError) as cause:
         raise ParameterError(f"token file {path} cannot be read: {cause}") from None
@@ -215,12 +215,12 @@ class RateLimiter:
         self._left: dict[str, tuple[float, float]] = {}
 
     def spend(self, counted_as: str, cost: float = 1.0) -> None:
-        """One request, or a `LimitError`."""
+        """One request, or a `RateLimitError`."""
         now = time.monotonic()
         left, since = self._left.get(counted_as, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)
         if left < cost:
-            raise LimitError(f"more than {self._rate:g} requests a second; come back in a moment")
+            raise RateLimitError(f"more than {self._rate:g} requests a second; come back in a moment")
         if len(self._left) >= _KNOWN and counted_as not in self._left:
             self._left.pop(next(iter(self._left)))
         self._left[counted_as] = left - cost, now
@@ -252,14 +252,14 @@ class Gate:
             host = _headers(request).get(b"host", b"")
             if not _is_local(host):
                 words = f"without a token file, only localhost is answered to, not {_host_name(host)!r:.80}"
-                raise RefusedError(403, words, "AccessError")
+                raise RefusedError(403, words, "AuthorizationError")
             return self._admitted(request, Principal("owner", None, address))
         try:
             found = self._tokens.principal(secret)
-        except AccessError as error:
+        except AuthorizationError as error:
             if secret is not None:
                 self._mistakes.spend(address)
-            raise RefusedError(401, str(error), "AccessError") from None
+            raise RefusedError(401, str(error), "AuthorizationError") from None
         return self._admitted(request, found)
 
     def open_session(self, principal: Principal) -> str:
@@ -312,7 +312,7 @@ async def read_body(request: Request, schema: type[Body], *, login: bool = False
                     raise _too_long(most)
                 parts.append(part)
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {patience:g} s", "LimitError") from None
+        raise RefusedError(408, f"the body did not come within {patience:g} s", "RateLimitError") from None
     except ClientDisconnect:
         raise RefusedError(400, "the body was cut off") from None
     return _parsed(schema, b"".join(parts))
@@ -365,7 +365,7 @@ def _check_origin(headers: dict[bytes, bytes]) -> None:
         return
     if site is None and (origin is None or _is_at(origin, headers.get(b"host", b""))):
         return
-    raise RefusedError(403, "this request comes from a page of another origin", "AccessError")
+    raise RefusedError(403, "this request comes from a page of another origin", "AuthorizationError")
 
 
 def _is_at(origin: bytes, host: bytes) -> bool:
@@ -389,4 +389,4 @@ def _is_local(host: bytes) -> bool:
 
 
 def _too_long(most: int) -> RefusedError:
-    return RefusedError(413, f"this body may have at most {most} bytes", "LimitError")
+    return RefusedError(413, f"this body may have at most {most} bytes", "RateLimitError")

@@ -10,25 +10,25 @@ from uuid import uuid4
 
 from combopeps.campaign.campaign import generated_client
 from combopeps.campaign.fingerprint import Own, reader
-from combopeps.errors import ComboPepsError, DependencyError, OtherOracleError, QueryError, RemoteError
+from combopeps.errors import ComboPepsError, DependencyError, OracleMismatchError, QueryError, RemoteError
 from combopeps.io.schema import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
-from combopeps.random import Streams, named
+from combopeps.random import Streams, named_seed
 from combopeps.session.events import Lease, check_lease, check_name
-from combopeps.session.measurement_table import Observed, read_rows
+from combopeps.session.measurement_table import TableSummary, read_rows
 from combopeps.session.queries import Query, QueryFactory, check_results, read_observations
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
 from combopeps.session.session import Measurement
-from combopeps.session.state import FIRST_LOOK, PAUSE
+from combopeps.session.state import FIRST_LOOK, LOOK_DIVISOR
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.label_format import as_label
-from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag, check_integer
+from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag, check_integer
 
 _CONNECT_PATIENCE = 5.0  # seconds to find a server: a wrong address is to be noticed
 
@@ -58,7 +58,7 @@ class RemoteCampaign:
 
     Attributes
     ----------
-    problem, policy_name, delta, epsilon, stopping, seed, sweep, versions
+    problem, policy_name, delta, epsilon, stopping, seed, initial design, versions
         As in the header of the campaign; labels are the problem's own, tuples and numbers included.
     client
         Name of this client.
@@ -97,13 +97,18 @@ class RemoteCampaign:
             self.problem: Problem = from_document(header.problem, reader(own)).problem
             self._rule = stopping_rule(header.stopping, header.delta, header.epsilon)
             self._policy_class = policy_class(header.policy)
-        except OtherOracleError as cause:
+        except OracleMismatchError as cause:
             words = str(cause).replace("Campaign.open(path, ", "RemoteCampaign(url, ")
-            raise OtherOracleError(f"{self.url}: {words}", cause.differs) from None
+            raise OracleMismatchError(f"{self.url}: {words}", cause.differs) from None
         except (ComboPepsError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
             raise RemoteError(f"{self.url} serves a problem that cannot be read here: {cause}") from None
         self.policy_name, self.stopping = header.policy, header.stopping
-        self.delta, self.epsilon, self.seed, self.sweep = header.delta, header.epsilon, header.seed, header.sweep
+        self.delta, self.epsilon, self.seed, self.initial_design = (
+            header.delta,
+            header.epsilon,
+            header.seed,
+            header.initial_design,
+        )
         self.versions = header.versions
         self._read = Reader(self.problem)
         client = self._http.get("/me", self._read.client) if client is None else check_name("client", client)
@@ -155,7 +160,7 @@ class RemoteCampaign:
     ) -> Query | list[Query]:
         """Return the next measurement to make, or n at once, as `Session.ask`; the client is this one by default."""
         if n is not None:
-            check_count("n", n, MOST_QUERIES)
+            check_count("n", n, MAX_QUERIES)
         body: dict[str, Any] = {"client": self.client if client is None else check_name("client", client), "n": n or 1}
         if check_lease(lease, body["client"]) is not None:
             body["lease"] = lease
@@ -196,7 +201,7 @@ class RemoteCampaign:
         body = self._read.observation(arm, self._read.reader.observation(arm, y, sem, count))
         self._observe(body, key, confirm)
 
-    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> Observed:
+    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> TableSummary:
         """Record measurements without queries from a table, all or none, as `Session.observe_table`."""
         check_flag("confirm", confirm)
         arms, readings, observed = read_observations(read_rows(rows), self._read.reader)
@@ -272,11 +277,11 @@ class RemoteCampaign:
         return self.status().cost
 
     @property
-    def belief(self) -> GaussianBelief:
+    def posterior(self) -> GaussianPosterior:
         """The posterior, from the sums of every arm that the server sends."""
-        policy: Policy = self._policy_class(self.problem, streams=Streams([named(self.seed, "policy")]))
+        policy: Policy = self._policy_class(self.problem, streams=Streams([named_seed(self.seed, "policy")]))
         self._http.get("/sums", partial(self._read.learn, policy))
-        return policy.belief
+        return policy.posterior
 
     def run(
         self,
@@ -301,10 +306,10 @@ class RemoteCampaign:
         t, self._samples = status.samples, self._samples or status.samples
         self._reached, self._is_stale = t, False
         self._looks.append(Look(t, status.error_probability, float("nan"), float("nan")))
-        unswept = sum(max(0, self.sweep - pulls) for pulls in status.pulls.values())
-        pause = max(1, unswept, self.problem.oracle.dim // PAUSE, int(t * (self._rule.ratio - 1.0)))
+        unswept = sum(max(0, self.initial_design - pulls) for pulls in status.pulls.values())
+        pause = max(1, unswept, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self._rule.ratio - 1.0)))
         self._next_look = max(t + pause, FIRST_LOOK)
-        return Verdict(status.stop, claim=status.claim, z=status.z, risk=status.error_probability)
+        return Verdict(status.stop, claim=status.claim, z=status.z, error_probability=status.error_probability)
 
     @property
     def due(self) -> bool:
@@ -349,7 +354,7 @@ class RemoteCampaign:
             "tied": [],
             "seed": self.seed,
             "session": self,
-            "belief": self.belief,
+            "posterior": self.posterior,
             "looks": tuple(self._looks),
         }
         return Result(**same | own)

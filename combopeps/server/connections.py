@@ -147,7 +147,7 @@ class Connection(HttpToolsProtocol):
     def _too_long(self) -> None:
         self._refuse(431, f"the head of a request has at most {MOST_HEAD} bytes")
 
-    def _refuse(self, status: int, words: str, type: str = "LimitError") -> None:
+    def _refuse(self, status: int, words: str, type: str = "RateLimitError") -> None:
         """Say why, and close; where a whole request came before this, after its answer."""
         if self.transport.is_closing():
             return

@@ -20,7 +20,7 @@ from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query, QueryFactory, Reading, ResultReader, check_reward
 from combopeps.session.result import Status, TopAnswer
 from combopeps.session.session import Measurement
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import as_label, label_text
 
 
@@ -30,7 +30,7 @@ class Reader:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._queries, self.reader = QueryFactory(problem), ResultReader(problem)
-        self._labels = {json.dumps(plain(label)): label for label in problem.arms.labels}
+        self._labels = {json.dumps(to_json_data(label)): label for label in problem.arms.labels}
 
     def client(self, content: bytes) -> str | None:
         """The name that belongs to the token; None for a token without a name."""

@@ -25,16 +25,16 @@ from starlette.exceptions import HTTPException
 
 import combopeps
 from combopeps.campaign import Campaign
-from combopeps.errors import AccessError, ComboPepsError, LabelError, LimitError, LockError, ParameterError
+from combopeps.errors import AuthorizationError, ComboPepsError, LabelError, LockError, ParameterError, RateLimitError
 from combopeps.server import schemas
 from combopeps.server.auth import DATA, Askers, Gate, Principal, Tokens, on_error, read_body, refusal
 from combopeps.server.pages import add_pages, failures, gives, takes
 from combopeps.server.schemas import MARK, dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
-from combopeps.session.events import leased
-from combopeps.utils.formatting import plain
+from combopeps.session.events import queries_for_client
+from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import as_label
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 MAX_OPEN = 10_000  # queries that may be open at a time
 MAX_OPEN_PER_TOKEN = 2_000  # of these, asked for with one token that is not the owner's
@@ -162,7 +162,7 @@ def _add_reads(app: FastAPI, writer: Writer, worker: StatusWorker, gate: Gate, h
 
     async def owner(request: Request) -> None:
         if not gate.principal(request).is_owner:
-            raise AccessError("only the owner downloads all measurements")
+            raise AuthorizationError("only the owner downloads all measurements")
 
     anyone, owners = [Depends(known)], [Depends(owner)]
     wanted = "false: the last status that was computed, at once; its samples say how old it is"
@@ -225,7 +225,7 @@ class Operations:
 
     def __init__(self, campaign: Campaign, lease: float | None) -> None:
         self._lease, self._askers = lease, Askers()
-        self._book = LabelBook(campaign.problem.arms.labels, campaign.problem.oracle)
+        self._book = LabelIndex(campaign.problem.arms.labels, campaign.problem.oracle)
 
     def ask(self, body: schemas.Ask, principal: Principal) -> Callable[[Campaign], bytes]:
         client = principal.client(body.client)
@@ -252,7 +252,7 @@ class Operations:
             if {"label", "value", "sem", "count"} & body.model_fields_set:
                 raise ParameterError("give either one measurement, or rows")
             if not principal.is_owner:
-                raise AccessError("whole tables are for the owner; observe one measurement at a time")
+                raise AuthorizationError("whole tables are for the owner; observe one measurement at a time")
             rows = [dict(row) | {"label": as_label(row.label)} for row in body.rows]
             return partial(_observe_table, rows=rows, key=body.key, confirm=body.confirm)
         if body.value is None or "label" not in body.model_fields_set:
@@ -265,18 +265,18 @@ class Operations:
 
     def correct(self, body: schemas.Correct, principal: Principal) -> Callable[[Campaign], bytes]:
         if not principal.is_owner:
-            raise AccessError("only the owner corrects results")
+            raise AuthorizationError("only the owner corrects results")
         given = body.event, *self._values(body)
         return _counted(lambda campaign: campaign.correct(*given, confirm=body.confirm))
 
     def retract(self, body: schemas.Retract, principal: Principal) -> Callable[[Campaign], bytes]:
         if not principal.is_owner:
-            raise AccessError("only the owner retracts results")
+            raise AuthorizationError("only the owner retracts results")
         return _counted(lambda campaign: campaign.retract(body.event))
 
     def _ask(self, campaign: Campaign, n: int, client: str | None, lease: float | None, principal: Principal) -> bytes:
         waiting, leases = campaign._ledger.open, campaign._leases
-        new = n - (0 if client is None else len(leased(waiting, leases, client, n)[0]))
+        new = n - (0 if client is None else len(queries_for_client(waiting, leases, client, n)[0]))
         if new and client is not None:
             held = sum(holder.client == client for holder in leases.values())
             _check_open(held, new, MAX_OPEN_PER_CLIENT, f"queries of client {client!r}")
@@ -309,9 +309,9 @@ def _pair(value: Any) -> Any:
 
 
 def _check_open(waiting: int, new: int, limit: int, which: str) -> None:
-    """Raise LimitError if so many open queries and the new ones are too many."""
+    """Raise RateLimitError if so many open queries and the new ones are too many."""
     if waiting + new > limit:
-        raise LimitError(
+        raise RateLimitError(
             f"{waiting} {which} are open, and {new} more would exceed the limit of {limit}; tell or abandon some "
             "before you ask for more (/open lists them; the owner can abandon all)"
         )
@@ -329,7 +329,7 @@ def _counted(change: Callable[[Campaign], None]) -> Callable[[Campaign], bytes]:
 
 def _observe_table(campaign: Campaign, rows: list[Any], key: str | None, confirm: bool) -> bytes:
     observed = campaign.observe_table(rows, key=key, confirm=confirm)
-    left_out = [[plain(label), count] for label, count in observed.left_out.items()]
+    left_out = [[to_json_data(label), count] for label, count in observed.left_out.items()]
     table = {"rows": observed.rows, "taken": observed.taken, "left_out": left_out}
     return dumped({"samples": campaign.samples, "open": len(campaign.open_queries), **table})
 
@@ -338,7 +338,7 @@ def _abandon(campaign: Campaign, id: int, client: str | None, is_owner: bool) ->
     lease, abandoned = campaign._leases.get(id), campaign._ledger.is_abandoned(id)
     if not is_owner and not abandoned and (client is None or lease is None or lease.client != client):
         campaign._ledger.find(id)  # if it was never asked, that is the error
-        raise AccessError(f"query {id} is not yours; only the owner abandons queries of others")
+        raise AuthorizationError(f"query {id} is not yours; only the owner abandons queries of others")
     # A repetition is durable when it returns, too.
     return _counted(lambda campaign: campaign.tell_many([]) if abandoned else campaign.abandon(id))(campaign)
 
@@ -383,7 +383,7 @@ class Writer:
         """Execute an operation together with what else waits; it is durable when the future is done."""
         assert self._loop is not None
         if self._jobs.qsize() >= _MAX_WAITING:
-            raise LimitError(f"{_MAX_WAITING} requests are waiting to be recorded; try again later")
+            raise RateLimitError(f"{_MAX_WAITING} requests are waiting to be recorded; try again later")
         future = self._loop.create_future()
         self._jobs.put(_Job(work, future, author))
         return future

@@ -20,7 +20,7 @@ from combopeps.session.queries import Query as SessionQuery
 from combopeps.session.queries import measured_numbers
 from combopeps.session.result import Status as SessionStatus
 from combopeps.session.session import Measurement, Session
-from combopeps.utils.formatting import plain
+from combopeps.utils.formatting import to_json_data
 
 MARK = "combopeps-campaign"  # the header that says for which campaign a request, or a response, is
 MAX_QUERIES = 100  # of one ask
@@ -260,7 +260,7 @@ class Header(Answer):
     seed: Count
     versions: Json
     epsilon: Number = 0.0
-    sweep: Count = 0
+    initial_design: Count = 0
 
 
 class Me(Answer):
@@ -305,7 +305,7 @@ def dumped(document: Any) -> bytes:
 def query_json(query: SessionQuery, lease: Lease | None = None) -> Json:
     """Return a query as `Query` describes it."""
     return {
-        "id": query.id, "label": plain(query.label), "components": plain(query.components),
+        "id": query.id, "label": to_json_data(query.label), "components": to_json_data(query.components),
         "measured": list(measured_numbers(query)), "is_action": query.action is not None,
         "client": None if lease is None else lease.client, "until": None if lease is None else lease.until,
     }  # fmt: skip
@@ -315,12 +315,12 @@ def status_json(session: Session, status: SessionStatus) -> Json:
     """Return a status as `Status` describes it."""
     runner_up = None if status.runner_up is None else session.problem.oracle.encode(status.runner_up)
     same = [name for name in Status.model_fields if hasattr(status, name) and name not in ("z", "pulls")]
-    return {name: plain(getattr(status, name)) for name in same} | {
+    return {name: to_json_data(getattr(status, name)) for name in same} | {
         "z": _entries(status.z),
         "runner_up_z": None if runner_up is None else _entries(runner_up),
         "top_answers_z": [_entries(one.z) for one in status.top_answers],
         "open": [query_json(query, status.leases.get(query.id)) for query in status.open_queries],
-        "pulls": [[plain(label), int(count)] for label, count in status.pulls.items() if count],
+        "pulls": [[to_json_data(label), int(count)] for label, count in status.pulls.items() if count],
     }
 
 
@@ -333,9 +333,9 @@ def measurement_json(measurement: Measurement) -> list[Any]:
 
 def sums_json(policy: Policy) -> Json:
     """Return the sufficient statistics of a policy as `Sums` describes them."""
-    arms, belief = np.flatnonzero(policy.pulls[0]), policy.belief
+    arms, posterior = np.flatnonzero(policy.pulls[0]), policy.posterior
     sums = {name: getattr(policy, name)[0, arms].tolist() for name in ("pulls", "weights", "totals")}
-    return {"arms": arms.tolist(), **sums, "sigma": belief.sigma.item(0), "dof": plain(belief.dof.item(0))}
+    return {"arms": arms.tolist(), **sums, "sigma": posterior.sigma.item(0), "dof": to_json_data(posterior.dof.item(0))}
 
 
 def _entries(z: Any) -> list[list[Any]]:

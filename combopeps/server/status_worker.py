@@ -228,9 +228,9 @@ class _Reports:
     """One method for each kind of report."""
 
     def __init__(self, campaign: Campaign) -> None:
-        from combopeps.viz.error_curve import Curve
+        from combopeps.viz.error_curve import ErrorCurve
 
-        self.campaign, self.curve = campaign, Curve()
+        self.campaign, self.curve = campaign, ErrorCurve()
         campaign.pin()
 
     def tag(self) -> str:
@@ -244,12 +244,12 @@ class _Reports:
 
     def page(self) -> Report:
         """The whole page, the part of it that changes, and what stands in the page for the nonce of a request."""
-        from combopeps.viz.build_view_model import facts_of
+        from combopeps.viz.build_view_model import report_data
         from combopeps.viz.html import Live, fragment, render
 
         with self.campaign._mutex:
             tag, placeholder = self.tag(), secrets.token_hex(16)
-            facts, live = facts_of(self.campaign, curve=self.curve), Live(f'"{tag}"')
+            facts, live = report_data(self.campaign, curve=self.curve), Live(f'"{tag}"')
         document = render(facts, live, nonce=placeholder)
         return Report(tag, (_encoded(document), _encoded(fragment(facts, live)), placeholder.encode()))
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from combopeps.session.environment import Noise
     from combopeps.session.events import Lease
-    from combopeps.session.forecast import Forecast, Mean
-    from combopeps.session.measurement_table import Observed
-    from combopeps.session.plan import Least, Plan, plan
-    from combopeps.session.power import Reach
+    from combopeps.session.forecast import CensoredMean, Forecast
+    from combopeps.session.measurement_table import TableSummary
+    from combopeps.session.plan import CostLowerBound, Plan, plan
+    from combopeps.session.power import Power
     from combopeps.session.queries import Query
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer
     from combopeps.session.session import Measurement, Session, identify
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from combopeps.session.trace import Crossing, Trace
 
 __all__ = [
+    "CensoredMean",
+    "CostLowerBound",
     "Crossing",
     "Forecast",
     "Lease",
-    "Least",
-    "Mean",
     "Measurement",
     "Noise",
-    "Observed",
     "Plan",
+    "Power",
     "Query",
-    "Reach",
     "Recommendation",
     "Result",
     "Session",
     "Status",
+    "TableSummary",
     "TopAnswer",
     "Trace",
     "identify",
@@ -43,10 +43,10 @@ __all__ = [
 _MODULES = {
     "session.environment": "Noise",
     "session.events": "Lease",
-    "session.forecast": "Forecast Mean",
-    "session.measurement_table": "Observed",
-    "session.plan": "Least Plan plan",
-    "session.power": "Reach",
+    "session.forecast": "Forecast CensoredMean",
+    "session.measurement_table": "TableSummary",
+    "session.plan": "CostLowerBound Plan plan",
+    "session.power": "Power",
     "session.queries": "Query",
     "session.result": "Recommendation Result Status TopAnswer",
     "session.session": "Measurement Session identify",

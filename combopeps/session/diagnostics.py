@@ -49,13 +49,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.session.guards import FIT_ADVICE, PRIOR_ADVICE, FitGuard, PriorGuard, Repetitions
 from combopeps.session.queries import Reading
 from combopeps.utils.jit import njit
-from combopeps.utils.state_dict import StateDict, fill, flag
+from combopeps.utils.state_dict import StateDict, boolean, load_into
 
 NOISE_ADVICE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -223,11 +223,11 @@ class NoiseGuard:
 
     def load_state_dict(self, data: StateDict, pulls: NDArray[np.int64]) -> None:
         """Restore the state; ValueError if an arm has more measurements than `pulls`."""
-        fill(self.counts, data["count"])
-        fill(self._means, data["mean"])
-        fill(self._reached, data["reached"])
-        fill(self._squares, data["squares"])
-        self.alarmed = flag(data["alarmed"])
+        load_into(self.counts, data["count"])
+        load_into(self._means, data["mean"])
+        load_into(self._reached, data["reached"])
+        load_into(self._squares, data["squares"])
+        self.alarmed = boolean(data["alarmed"])
         if (self.counts > pulls).any() or (self.counts < 0).any() or self._reached.sum() != self.counts.sum():
             raise ValueError("the statistics of the noise contradict the measurements")
 
@@ -336,7 +336,7 @@ class Diagnostics:
         self._noise: list[float] = problem.noise.tolist()
         self._is_noise_stated = problem.noise_std is not None
         self.noise = NoiseGuard(problem.noise, stated=self._is_noise_stated)
-        mean, std, stated = policy.belief.theta_hat[0], policy.belief.prior_std, not problem.prior_is_estimated
+        mean, std, stated = policy.posterior.theta_hat[0], policy.posterior.prior_std, not problem.prior_is_estimated
         self.prior = PriorGuard(problem.signal, problem.oracle.components, mean, std, problem.space, stated=stated)
         self.fit = FitGuard(problem.signal, problem.noise, stated=self._is_noise_stated)
         self._prior_text = self._smaller_text = ""  # at the last look
@@ -454,7 +454,7 @@ class Diagnostics:
         """
         if self._is_noise_stated:
             return max(1.0, noise.ratio) if noise.alarmed else 1.0
-        sigma, dof = self.policy.belief.sigma.item(0), self.policy.belief.dof.item(0)
+        sigma, dof = self.policy.posterior.sigma.item(0), self.policy.posterior.dof.item(0)
         return float(sigma * (1.0 + _SIGMA_MARGIN / (2.0 * dof) ** 0.5)) if dof >= _MIN_DOF else None
 
     def _is_due(self, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
@@ -473,7 +473,7 @@ class Diagnostics:
         std, distance = prior.arm_std.item(arm), abs(reading.y / noise - prior.arm_mean.item(arm))
         if distance <= _SURPRISE_LEVEL * std or not prior.active or arm in self._surprised:
             return False
-        sigma = self.policy.belief.sigma.item(0)
+        sigma = self.policy.posterior.sigma.item(0)
         if distance <= _SURPRISE_LEVEL * hypot(std, 1.0 / sqrt(reading.weight(noise) / (sigma * sigma))):
             return False
         self._surprised.add(arm)
@@ -526,6 +526,6 @@ def _user_stacklevel() -> int:
 _WARNINGS: dict[str, tuple[type[Warning], str]] = {
     "noise": (NoiseWarning, NOISE_ADVICE),
     "smaller": (NoiseWarning, SMALLER_ADVICE),
-    "fit": (FitWarning, FIT_ADVICE),
+    "fit": (LinearityWarning, FIT_ADVICE),
     "prior": (PriorWarning, PRIOR_ADVICE),
 }

@@ -28,7 +28,7 @@ _ROUNDING = 1e-9  # means are computed from rows, and may exceed their range by 
 
 
 class Draws(Protocol):
-    """Source of random numbers, one row per replication: `Streams`, or `OneRun`."""
+    """Source of random numbers, one row per replication: `Streams`, or `SingleRunDraws`."""
 
     def normal(self, n: int) -> Array:
         """Return n standard normals per row, (R, n)."""
@@ -131,14 +131,14 @@ NOISES: dict[str, type[Noise]] = {
 }
 
 
-def noise_called(name: str | Noise) -> Noise:
+def as_noise(name: str | Noise) -> Noise:
     """Return a noise distribution from its name, with a parameter after a colon where it takes one.
 
     Examples
     --------
-    >>> noise_called("relative:0.3")
+    >>> as_noise("relative:0.3")
     RelativeNoise(fraction=0.3)
-    >>> noise_called("bernoulli")
+    >>> as_noise("bernoulli")
     BernoulliNoise()
     """
     if isinstance(name, Noise):
@@ -157,7 +157,7 @@ def noise_called(name: str | Noise) -> Noise:
     return noise
 
 
-class OneRun:
+class SingleRunDraws:
     """Random numbers of a single run from a numpy generator, in one row or several."""
 
     def __init__(self, rng: np.random.Generator, rows: int = 1) -> None:
@@ -173,7 +173,7 @@ class OneRun:
         return self._rng
 
 
-class Nature:
+class Environment:
     """Simulated measurements of the arms of a problem.
 
     Parameters
@@ -198,7 +198,7 @@ class Nature:
         noise: str | Noise = "normal",
         std: Array | None = None,
     ) -> None:
-        self.means, self.noise, self._action_set = means, noise_called(noise), problem.action_set
+        self.means, self.noise, self._action_set = means, as_noise(noise), problem.action_set
         self.noise.check(means, problem.arms.labels)
         self._std = problem.noise if std is None else std
         self._draws = draws
@@ -214,14 +214,14 @@ class Nature:
         for r, row in enumerate(shown):
             arms = np.flatnonzero(row)
             means = self.means[arms] if self.means.ndim == 1 else self.means[r, arms]
-            ys[r, arms] = self.noise.draw(means, self._std[arms], OneRun(self._draws.generator(r), len(arms)))
+            ys[r, arms] = self.noise.draw(means, self._std[arms], SingleRunDraws(self._draws.generator(r), len(arms)))
         return ys
 
     def measure_label(self, label: Any) -> Any:
         """Return the result of an arm, or the list of results of an action, by label: `measure` of a single run."""
         parts = self._action_set.parts_of(label)
         arms = np.sort(parts)
-        ys = self.noise.draw(self.means[arms], self._std[arms], OneRun(self._draws.generator(0), len(arms)))
+        ys = self.noise.draw(self.means[arms], self._std[arms], SingleRunDraws(self._draws.generator(0), len(arms)))
         results = ys[np.searchsorted(arms, parts)].tolist()
         return results if self._action_set.has_parts else results[0]
 
@@ -236,7 +236,7 @@ def _as_positive(kind: str, text: str) -> float:
     return value
 
 
-def play(policy: Policy, nature: Nature) -> None:
+def simulate_round(policy: Policy, nature: Environment) -> None:
     """Simulate one round of every replication: choose, measure, update."""
     chosen, actions = policy.next_choices(), policy.problem.actions
     if actions:

@@ -35,14 +35,14 @@ class Lease:
     until: float | None = None
 
 
-def is_name(value: Any) -> bool:
+def is_valid_name(value: Any) -> bool:
     """Return whether a value can be the name of a client, or an idempotency key."""
     return isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
 
 
 def check_name(what: str, value: Any) -> str:
     """Validate the name of a client or an idempotency key, and return it."""
-    if not is_name(value) or not value.strip():
+    if not is_valid_name(value) or not value.strip():
         raise ParameterError(f"{what} {_NAME}, not of blanks alone, got {value!r:.80}")
     return str(value)
 
@@ -61,7 +61,7 @@ def check_lease(lease: Any, client: str | None) -> float | None:
     return float(seconds)
 
 
-def leased(
+def queries_for_client(
     open_queries: Mapping[int, Query], leases: Mapping[int, Lease], client: str, n: int, lease: float | None = None
 ) -> tuple[list[Query], list[Query]]:
     """Return up to n open queries for a client, its own first, and those of them whose lease is to be renewed.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.session.planned_run import RunOutcome
-from combopeps.utils.formatting import Readable, Share
+from combopeps.utils.formatting import Proportion, Readable
 from combopeps.utils.validation import check_count, check_real
 
 _BOOTSTRAP_SAMPLES = 400
@@ -27,7 +27,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Mean:
+class CensoredMean:
     """Mean over runs, with a 95 % prediction interval for the mean of as many new runs.
 
     Both means have a sampling error, so that the interval is wider by a factor of sqrt(2) than a confidence interval
@@ -83,13 +83,13 @@ def survival(values: Array, ended: Flags) -> tuple[Array, Array]:
     return at, np.cumprod(1.0 - ends / at_risk)
 
 
-def mean_of(values: Array, ended: Flags) -> Mean:
+def censored_mean(values: Array, ended: Flags) -> CensoredMean:
     """Return the mean of censored values with its interval; arguments as for `survival`."""
     from scipy.stats import t as student
 
     n, mean = len(values), _restricted_mean(values, ended)
     if n < 2:
-        return Mean(mean, 0.0, inf, not ended[values.argmax()])
+        return CensoredMean(mean, 0.0, inf, not ended[values.argmax()])
     if ended.all():
         error = float(values.std(ddof=1)) / sqrt(n)
     else:
@@ -98,8 +98,8 @@ def mean_of(values: Array, ended: Flags) -> Mean:
         error = float(np.std([_restricted_mean(values[rows], ended[rows]) for rows in resamples], ddof=1))
     half_width = float(student.ppf(0.975, n - 1)) * sqrt(2.0) * error
     if survival(values, ended)[1][-1] > 0.0:  # the tail beyond the largest value is unknown
-        return Mean(mean, mean, inf, at_least=True)
-    return Mean(mean, max(0.0, mean - half_width), mean + half_width)
+        return CensoredMean(mean, mean, inf, at_least=True)
+    return CensoredMean(mean, max(0.0, mean - half_width), mean + half_width)
 
 
 def _restricted_mean(values: Array, ended: Flags) -> float:
@@ -110,7 +110,7 @@ def _restricted_mean(values: Array, ended: Flags) -> float:
     return float(at[0] + (np.diff(at) * beyond[:-1]).sum())
 
 
-def quantile_of(values: Array, ended: Flags, share: float) -> float:
+def censored_quantile(values: Array, ended: Flags, share: float) -> float:
     """Return the value by which this share of runs ended; infinite if too many were cut off before."""
     at, beyond = survival(values, ended)
     reached = np.flatnonzero(beyond <= 1.0 - share + 1e-12)
@@ -148,7 +148,7 @@ class Forecast(Readable):
     right: Flags
     ended: Flags
     timed_out: Flags
-    risk: Array
+    error_probability: Array
     loss: Array
     times: NDArray[np.int64] = field(repr=False)
     right_at: Flags = field(repr=False)
@@ -168,7 +168,7 @@ class Forecast(Readable):
             np.array([run.right for run in runs]),
             np.array([run.by_rule for run in runs]),
             np.array([run.timed_out for run in runs]),
-            np.array([run.risk for run in runs]),
+            np.array([run.error_probability for run in runs]),
             np.array([run.loss for run in runs]),
             kept,
             np.array(rows, dtype=bool).reshape(len(runs), len(kept)),
@@ -180,24 +180,24 @@ class Forecast(Readable):
         return len(self.samples)
 
     @cached_property
-    def mean_samples(self) -> Mean:
+    def mean_samples(self) -> CensoredMean:
         """Mean number of measurements, with an interval; runs that were cut off are censored."""
-        return mean_of(self.samples.astype(np.float64), self.ended)
+        return censored_mean(self.samples.astype(np.float64), self.ended)
 
     @cached_property
-    def mean_cost(self) -> Mean:
+    def mean_cost(self) -> CensoredMean:
         """Mean cost, with an interval; runs that were cut off are censored."""
-        return mean_of(self.cost, self.ended)
+        return censored_mean(self.cost, self.ended)
 
     @property
-    def share_right(self) -> Share:
+    def share_right(self) -> Proportion:
         """Share of runs whose final answer was right, whether the rule ended them or not."""
-        return Share.of(int(self.right.sum()), self.runs)
+        return Proportion.of(int(self.right.sum()), self.runs)
 
     @property
-    def share_ended(self) -> Share:
+    def share_ended(self) -> Proportion:
         """Share of runs that the rule ended."""
-        return Share.of(int(self.ended.sum()), self.runs)
+        return Proportion.of(int(self.ended.sum()), self.runs)
 
     def quantile(self, share: float) -> float:
         """Return the number of measurements by which this share of runs ended; infinite if too many were cut off.
@@ -208,7 +208,7 @@ class Forecast(Readable):
             In (0, 1].
         """
         check_real("share", share, np.nextafter(0.0, 1.0), 1.0, "a number in (0, 1]")
-        return quantile_of(self.samples.astype(np.float64), self.ended, share)
+        return censored_quantile(self.samples.astype(np.float64), self.ended, share)
 
     @property
     def ends(self) -> tuple[Array, Array]:
@@ -216,7 +216,7 @@ class Forecast(Readable):
         at, beyond = survival(self.samples.astype(np.float64), self.ended)
         return at, 1.0 - beyond
 
-    def right_within(self, budget: int) -> Share:
+    def right_within(self, budget: int) -> Proportion:
         """Return the share of runs that are right with at most so many measurements, whether they have ended or not.
 
         Parameters
@@ -228,8 +228,8 @@ class Forecast(Readable):
         at = int(np.searchsorted(self.times, budget, side="right")) - 1
         is_last = at == len(self.times) - 1
         if at < 0 or (is_last and budget > self.times[at] and not self.ended.all()):
-            return Share.of(0, 0)  # some runs are not known so far
-        return Share.of(int(self.right_at[:, at].sum()), self.runs)
+            return Proportion.of(0, 0)  # some runs are not known so far
+        return Proportion.of(int(self.right_at[:, at].sum()), self.runs)
 
     def budget_for(self, share: float) -> float:
         """Return the fewest measurements from which on this share of runs is right; infinite if none of `times` does.

@@ -28,7 +28,7 @@ from combopeps.utils.csv_files import (
     result_columns,
 )
 from combopeps.utils.label_format import as_label, label_text
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 MAX_COUNT = 2**53  # of measurements in a row: beyond it, floats skip integers
 _MAX_NAMED_ROWS = 5  # further faulty rows that a message names
@@ -249,7 +249,7 @@ def read_results(path: str | os.PathLike[str]) -> list[tuple[int, float, float |
     return [(int(text), y, sem) for text, y, sem in zip(table.labels, table.values, table.sems, strict=True)]
 
 
-def read_action_results(path: str | os.PathLike[str], book: LabelBook) -> list[tuple[int, dict[Hashable, Any]]]:
+def read_action_results(path: str | os.PathLike[str], book: LabelIndex) -> list[tuple[int, dict[Hashable, Any]]]:
     """Read results of actions from a CSV file with one row for every part that was read.
 
     Parameters
@@ -271,7 +271,7 @@ def read_action_results(path: str | os.PathLike[str], book: LabelBook) -> list[t
     for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
         words = [word.strip() for word in words]
         try:
-            if unknown and len(book.meant_by_words(words)) != 1:
+            if unknown and len(book.candidates_by_words(words)) != 1:
                 raise LabelError(unknown)
             label = book.by_words(words)
         except LabelError as cause:
@@ -375,7 +375,7 @@ def _same_number(row: int) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class Observed:
+class TableSummary:
     """Summary of a recorded table of measurements.
 
     Attributes
@@ -390,7 +390,7 @@ class Observed:
 
     Examples
     --------
-    >>> Observed(7, 5, {("a", "b"): 2}, "edge ('a', 'b') lies on no route from 's' to 't'")
+    >>> TableSummary(7, 5, {("a", "b"): 2}, "edge ('a', 'b') lies on no route from 's' to 't'")
     5 of 7 rows taken; 2 left out: edge ('a', 'b') lies on no route from 's' to 't'
     """
 

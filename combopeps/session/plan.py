@@ -14,22 +14,22 @@ import numpy as np
 
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.registry import DEFAULT, policy_class
-from combopeps.policies.sweep import sweep_length
+from combopeps.policies.initial_design import initial_design_length
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
-from combopeps.random import named, seed_sequence
+from combopeps.random import named_seed, seed_sequence
 from combopeps.session import plan_text
-from combopeps.session.environment import Noise, noise_called
+from combopeps.session.environment import Noise, as_noise
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import RunOutcome, RunSettings, ThetaDistribution, planned_run, theta_distribution
-from combopeps.session.power import Reach, reach_of
-from combopeps.stopping.base import check_rule
+from combopeps.session.power import Power, power_of
+from combopeps.stopping.base import check_rule_parameters
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule
-from combopeps.utils.formatting import data_frame, html_table, plain
-from combopeps.utils.parallel import check_jobs, hands, spread
-from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, check_count, check_flag, check_positive
+from combopeps.utils.formatting import data_frame, html_table, to_json_data
+from combopeps.utils.parallel import check_jobs, n_workers, parallel_map
+from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, check_count, check_flag, check_positive
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ _BEGIN_FRACTION = 0.8  # of the time, in which runs may begin
 
 
 @dataclass(frozen=True)
-class Least:
+class CostLowerBound:
     """Lower bound of the expected cost of a rule that is wrong with probability at most delta at every theta.
 
         kl(delta, 1 - delta) / tau*
@@ -72,22 +72,22 @@ class Least:
 
 def least_cost(
     problem: Problem, thetas: ThetaDistribution, delta: float, epsilon: float, seed: np.random.SeedSequence
-) -> Least:
+) -> CostLowerBound:
     """Return the lower bound of the expected cost, if it can be computed within seconds."""
     unknown = float("nan")
     if epsilon > 0.0:
-        return Least(unknown, why_not="with an epsilon there is no such bound")
+        return CostLowerBound(unknown, why_not="with an epsilon there is no such bound")
     if problem.noise_std is None:
-        return Least(unknown, why_not="the size of the noise is unknown")
+        return CostLowerBound(unknown, why_not="the size of the noise is unknown")
     if problem.oracle.dim > _MAX_DIM or not problem.oracle.quick:
-        return Least(unknown, why_not=f"not computed beyond {_MAX_DIM} components, or with a slow argmax")
+        return CostLowerBound(unknown, why_not=f"not computed beyond {_MAX_DIM} components, or with a slow argmax")
     if delta >= 0.5:
-        return Least(unknown, why_not="a delta of 1/2 or more requires no measurements")
+        return CostLowerBound(unknown, why_not="a delta of 1/2 or more requires no measurements")
     found, begin, why = list[float](), time.perf_counter(), ""
     for i in range(1 if thetas.is_exact else _MAX_DRAWS):
         if i and time.perf_counter() - begin > _MAX_SECONDS:
             break
-        theta = thetas.draw(problem, named(seed, "least", i))
+        theta = thetas.draw(problem, named_seed(seed, "least", i))
         try:
             bound = lower_bound(problem, theta, relative_gap=0.01, max_rounds=20)
         except ComboPepsError as cause:
@@ -97,8 +97,8 @@ def least_cost(
         if isfinite(tau) and tau > 0.0:
             found.append(least_expected_cost(tau, delta))
     if not found:
-        return Least(unknown, why_not=why or "tau* has no upper bound")
-    return Least(float(np.median(found)), len(found))
+        return CostLowerBound(unknown, why_not=why or "tau* has no upper bound")
+    return CostLowerBound(float(np.median(found)), len(found))
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,8 +141,8 @@ class Plan:
     runs: int
     most: int
     budget: int | None
-    reach: Reach | None
-    least: Least
+    reach: Power | None
+    least: CostLowerBound
     unit: str
     priced: bool
     seconds: float = field(compare=False)
@@ -172,9 +172,11 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all data as a JSON-compatible dict; see `Readable.to_dict`."""
-        document: dict[str, Any] = plain(self)
+        document: dict[str, Any] = to_json_data(self)
         for forecast, entry in zip(self.forecasts, document["forecasts"], strict=True):
-            entry |= {"runs": forecast.runs} | {key: plain(value) for key, value in _statistics(forecast).items()}
+            entry |= {"runs": forecast.runs} | {
+                key: to_json_data(value) for key, value in _statistics(forecast).items()
+            }
         return document | {"words": self.words}
 
     def _records(self) -> list[dict[str, Any]]:
@@ -209,13 +211,13 @@ class Plan:
             Two axes to draw on; new ones by default.
         """
         from combopeps.viz.canvas import two_axes
-        from combopeps.viz.plans import plot_ends, plot_right
+        from combopeps.viz.plans import plot_run_lengths, plot_share_correct
 
         ends = {f"{f.rule} ({f.runs} runs)": f.ends for f in self.forecasts if f.rule != "budget"}
         right = {f.rule: (f.times, f.right_at) for f in self.forecasts}
         left_ax, right_ax = two_axes() if ax is None else ax
         options: dict[str, Any] = {"unit": self.unit, "budget": self.budget}
-        return plot_ends(ends, ax=left_ax, **options), plot_right(right, ax=right_ax, **options)
+        return plot_run_lengths(ends, ax=left_ax, **options), plot_share_correct(right, ax=right_ax, **options)
 
 
 def _statistics(forecast: Forecast) -> dict[str, Any]:
@@ -243,9 +245,9 @@ def plan(
     theta_std: Any = None,
     budget: int | None = None,
     runs: int = 100,
-    policy: str = DEFAULT,
+    policy: str = DEFAULT_POLICY,
     epsilon: float = 0.0,
-    sweep: bool | int | None = None,
+    initial_design: bool | int | None = None,
     noise: str | Noise = "normal",
     true_noise_std: float | None = None,
     most: int = 100_000,
@@ -272,7 +274,7 @@ def plan(
     ----------
     problem
         A `Problem`, or a bare oracle.
-    delta, stopping, policy, epsilon, sweep
+    delta, stopping, policy, epsilon, initial_design
         As for `identify`; `stopping` may be a sequence of names of rules.
     theta
         Guess at theta: one number per component, in their order or as {label: number}. By default, theta is drawn from
@@ -282,7 +284,7 @@ def plan(
         default the guess is exact.
     budget
         Number of measurements that can be made (of actions, where these are measured); at least one of every arm,
-        unless `sweep=0` allows that some arms stay unmeasured.
+        unless `initial_design=0` allows that some arms stay unmeasured.
     runs
         Number of runs for each rule.
     noise, true_noise_std
@@ -315,9 +317,9 @@ def plan(
     """
     begin = time.time()
     problem = problem if isinstance(problem, Problem) else Problem(problem)
-    check_rule(delta, epsilon, 2.0)
+    check_rule_parameters(delta, epsilon, 2.0)
     for name, count in (("runs", runs), ("most", most), *([] if budget is None else [("budget", budget)])):
-        check_count(name, count, MOST_RUNS if name == "runs" else MOST_ROUNDS)
+        check_count(name, count, MAX_RUNS if name == "runs" else MAX_ROUNDS)
     check_flag("progress", progress)
     if seconds is not None:
         check_positive("seconds", seconds)
@@ -325,12 +327,12 @@ def plan(
         check_jobs(n_jobs)
     delta, epsilon = float(delta), float(epsilon)
     rules = _rule_names(stopping, problem, delta, epsilon, budget)
-    length = sweep_length(sweep)
-    _check_budget(problem, policy, budget, sweep, length)
-    noise_std, noise_kind = _true_noise_std(problem, true_noise_std), noise_called(noise)
+    length = initial_design_length(initial_design)
+    _check_budget(problem, policy, budget, initial_design, length)
+    noise_std, noise_kind = _true_noise_std(problem, true_noise_std), as_noise(noise)
     thetas = theta_distribution(problem, theta, theta_std, epsilon)
     root_seed = seed_sequence(rng)
-    seeds = [named(root_seed, "planned", r) for r in range(runs)]
+    seeds = [named_seed(root_seed, "planned", r) for r in range(runs)]
     limit = int(most if budget is None else budget)
     times = np.unique(np.geomspace(1, limit, _N_TIMES).round().astype(np.int64))
     settings = RunSettings(problem, thetas, policy, delta, epsilon, length, noise_kind, noise_std, limit, times)
@@ -351,7 +353,7 @@ def plan(
         runs=int(runs),
         most=limit,
         budget=None if budget is None else limit,
-        reach=None if budget is None else reach_of(forecasts[-1], settings, delta, root_seed),
+        reach=None if budget is None else power_of(forecasts[-1], settings, delta, root_seed),
         least=least_cost(problem, thetas, delta, epsilon, root_seed),
         unit="actions" if problem.measures_actions else "measurements",
         priced=bool((problem.cost != 1.0).any()) or problem.measures_actions,
@@ -374,16 +376,20 @@ def _rule_names(stopping: Any, problem: Problem, delta: float, epsilon: float, b
     return [name for name in names if name != "budget"] + (["budget"] if budget is not None else [])
 
 
-def _check_budget(problem: Problem, policy: str, budget: int | None, sweep: Any, length: int) -> None:
+def _check_budget(problem: Problem, policy: str, budget: int | None, initial_design: Any, length: int) -> None:
     """Raise if the budget is too small to measure every arm once, or if the policy cannot run on the problem."""
     instance = policy_class(policy)(problem, 0)
     if length:
-        instance.sweep(length)
-    times = max(instance.first_sweep, 0 if sweep is not None else 1)
+        instance.initial_design(length)
+    times = max(instance.default_initial_design, 0 if initial_design is not None else 1)
     needed = 0 if problem.measures_actions else times * len(problem.arms)
     if budget is not None and budget < needed:
         once = "once" if times == 1 else f"{times} times"
-        cure = "" if instance.first_sweep else ", or say sweep=0 (--sweep 0) if some may stay unmeasured"
+        cure = (
+            ""
+            if instance.default_initial_design
+            else ", or say initial_design=0 (--initial-design 0) if some may stay unmeasured"
+        )
         raise ParameterError(
             f"a budget of {budget} does not suffice to measure each of the {len(problem.arms)} arms {once}: "
             f"give at least {needed}{cure}"
@@ -429,10 +435,10 @@ def _simulate_runs(
         if i == n_pilots - len(rules):
             since = time.time()  # time the last run of each rule only: the first ones may include compilation
         pilots.append(planned_run(*task))
-    if n_jobs is None and hands(None) == 1:  # no surrounding `joblib.parallel_config`
+    if n_jobs is None and n_workers(None) == 1:  # no surrounding `joblib.parallel_config`
         expected = (time.time() - since) * len(tasks) / len(rules)
         n_jobs = -1 if expected > _MIN_PARALLEL_SECONDS else 1
-    rest = spread(planned_run, tasks[n_pilots:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
+    rest = parallel_map(planned_run, tasks[n_pilots:], n_jobs=n_jobs, progress=progress, scheduler=scheduler)
     outcomes: dict[str, list[RunOutcome]] = {rule: [] for rule in rules}
     for (_, rule, *_), outcome in zip(tasks, [*pilots, *rest], strict=True):
         if outcome is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
-from combopeps.session.forecast import Forecast, Mean, number_text
-from combopeps.utils.formatting import Share
+from combopeps.session.forecast import CensoredMean, Forecast, number_text
+from combopeps.utils.formatting import Proportion
 
 if TYPE_CHECKING:
     from combopeps.session.plan import Plan
@@ -127,13 +127,13 @@ def _count_text(plan: Plan, count: float) -> str:
     return f"{number_text(count)} {plan.unit if count != 1 else plan.unit[:-1]}"
 
 
-def _mean_text(mean: Mean) -> str:
+def _mean_text(mean: CensoredMean) -> str:
     if mean.at_least:
         return f"at least {number_text(mean.value)}"
     return f"{number_text(mean.value)} (95 % interval {number_text(mean.low)} to {number_text(mean.high)})"
 
 
-def _share_text(share: Share) -> str:
+def _share_text(share: Proportion) -> str:
     return f"about {100 * share.value:.0f} of 100 cases (95 % interval {100 * share.low:.0f} to {100 * share.high:.0f})"
 
 

@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import DomainError, ParameterError, PriorWarning, SolverError, ThetaError, TieError
-from combopeps.oracles.base import Array, as_good
+from combopeps.oracles.base import Array, has_equal_value
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.policies.base import Policy
-from combopeps.posterior.per_label import Stated, each, stated
+from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
 from combopeps.posterior.scales import check_mean
 from combopeps.problem import Problem
-from combopeps.random import named
-from combopeps.session.environment import Nature, Noise, OneRun
+from combopeps.random import named_seed
+from combopeps.session.environment import Environment, Noise, SingleRunDraws
 from combopeps.session.prior_predictive import draw_thetas
 from combopeps.session.queries import Query
 from combopeps.session.session import Session, identify
 from combopeps.stopping.combine import BudgetRule
-from combopeps.utils.formatting import brief
-from combopeps.utils.label_index import LabelBook
-from combopeps.utils.validation import as_reals
+from combopeps.utils.formatting import short_repr
+from combopeps.utils.label_index import LabelIndex
+from combopeps.utils.validation import as_float_array
 
 _MAX_PRIOR_DEVIATIONS = 5.0  # standard deviations of the prior beyond which a guess is taken to contradict it
 # Ties are searched by perturbations of theta: their number (with a slow oracle), and their relative size.
@@ -48,7 +48,7 @@ class ThetaDistribution:
     """
 
     theta: Array | None = None
-    std: Stated = 0.0
+    std: NumberOrArray = 0.0
 
     @property
     def is_exact(self) -> bool:
@@ -74,7 +74,7 @@ class ThetaDistribution:
 
 def theta_distribution(problem: Problem, theta: Any, theta_std: Any, epsilon: float) -> ThetaDistribution:
     """Return the distribution of theta that the arguments of `plan` describe, checked against the problem."""
-    oracle, book = problem.oracle, LabelBook(problem.oracle.components, problem.oracle)
+    oracle, book = problem.oracle, LabelIndex(problem.oracle.components, problem.oracle)
     if theta is None:
         if theta_std is not None:
             raise ParameterError(
@@ -87,12 +87,12 @@ def theta_distribution(problem: Problem, theta: Any, theta_std: Any, epsilon: fl
             )
         return ThetaDistribution()
     if isinstance(theta, Mapping) or (hasattr(theta, "to_dict") and getattr(theta, "ndim", 1) == 1):
-        theta = each(stated("theta", theta, oracle.components, check_mean, book), oracle.dim)
-    theta = as_reals("theta", theta, ThetaError)
+        theta = as_array(numbers_by_label("theta", theta, oracle.components, check_mean, book), oracle.dim)
+    theta = as_float_array("theta", theta, ThetaError)
     if np.shape(theta) != (oracle.dim,):
         raise ThetaError(
             f"theta must hold one number for each of the {oracle.dim} components, in their order or by label, "
-            f"got {brief(theta, 60)} of shape {np.shape(theta)}"
+            f"got {short_repr(theta, 60)} of shape {np.shape(theta)}"
         )
     guess = np.array(as_thetas(theta, oracle.dim, oracle.domain))
     if not problem.space.contains(guess):
@@ -103,9 +103,9 @@ def theta_distribution(problem: Problem, theta: Any, theta_std: Any, epsilon: fl
             f"theta is {guess[at]:g} at {oracle.components[at]!r:.60}, outside {problem.space!r}: "
             "no such theta is possible in this problem"
         )
-    std: Stated = 0.0
+    std: NumberOrArray = 0.0
     if theta_std is not None:
-        std = stated("theta_std", theta_std, oracle.components, _check_std, book)
+        std = numbers_by_label("theta_std", theta_std, oracle.components, _check_std, book)
     distribution = ThetaDistribution(guess, std)
     if distribution.is_exact and epsilon == 0.0:
         _check_unique_answer(problem, guess)
@@ -126,9 +126,9 @@ def _check_unique_answer(problem: Problem, theta: Array) -> None:
     count = _PERTURBATIONS if oracle.quick else _PERTURBATIONS_SLOW
     perturbed = problem.space.project(theta + size * rng.standard_normal((count, oracle.dim)))
     for z in np.unique(oracle.argmax(perturbed), axis=0):
-        if not np.array_equal(z, best) and as_good(z, best, theta):
+        if not np.array_equal(z, best) and has_equal_value(z, best, theta):
             raise TieError(
-                f"under this theta {brief(oracle.decode(best), 80)} and {brief(oracle.decode(z), 80)} are equally "
+                f"under this theta {short_repr(oracle.decode(best), 80)} and {short_repr(oracle.decode(z), 80)} are equally "
                 "good: no number of measurements tells which is better; change theta, say theta_std=, or allow an "
                 "epsilon"
             )
@@ -141,7 +141,7 @@ def _warn_if_prior_contradicts(problem: Problem, theta: Array) -> None:
     deviations = np.abs(theta - problem.prior_mean) / problem.prior_std
     at = int(deviations.argmax())
     if deviations[at] > _MAX_PRIOR_DEVIATIONS:
-        mean, std = each(problem.prior_mean, len(theta))[at], each(problem.prior_std, len(theta))[at]
+        mean, std = as_array(problem.prior_mean, len(theta))[at], as_array(problem.prior_std, len(theta))[at]
         warnings.warn(
             f"theta is {theta[at]:g} at {problem.oracle.components[at]!r:.60}, where the problem expects {mean:g} +- "
             f"{std:g}: runs rely on that prior, and may be wrong; state another prior_mean or prior_std",
@@ -156,7 +156,7 @@ class RunSettings:
 
     Attributes
     ----------
-    problem, policy, delta, epsilon, sweep
+    problem, policy, delta, epsilon, initial_design
         As for `identify`.
     thetas
         Distribution of theta.
@@ -173,7 +173,7 @@ class RunSettings:
     policy: str
     delta: float
     epsilon: float
-    sweep: int
+    initial_design: int
     noise: Noise
     noise_std: Array
     max_samples: int
@@ -181,7 +181,7 @@ class RunSettings:
 
     def theta_of(self, seed: np.random.SeedSequence) -> Array:
         """Draw the theta of the run with this seed, (d,)."""
-        return self.thetas.draw(self.problem, named(seed, "truth"))
+        return self.thetas.draw(self.problem, named_seed(seed, "truth"))
 
 
 class RunOutcome(NamedTuple):
@@ -210,7 +210,7 @@ class RunOutcome(NamedTuple):
     by_rule: bool
     timed_out: bool
     right: bool
-    risk: float
+    error_probability: float
     loss: float
     right_at: NDArray[np.bool_]
 
@@ -253,20 +253,28 @@ def planned_run(
                 policy=settings.policy,
                 stopping=BudgetRule(simulations=0) if rule == "budget" else rule,
                 rng=np.random.default_rng(seed),
-                sweep=settings.sweep,
+                initial_design=settings.initial_design,
                 callback=recorder.record,
             )
     except _TimeIsOverError as out:
         policy: Policy = out.session.policy  # type: ignore[attr-defined]
-        z, cost, risk, by_rule, timed_out = policy.z_hat()[0], float(policy.spent[0]), float("nan"), False, True
+        z, cost, error_probability, by_rule, timed_out = (
+            policy.z_hat()[0],
+            float(policy.spent[0]),
+            float("nan"),
+            False,
+            True,
+        )
     else:
         if result.stop_reason == "interrupted":  # Ctrl-C ends a call of `identify` in order; it has to end the plan
             raise KeyboardInterrupt
-        z, cost, risk, timed_out = result.z, result.cost, result.error_probability, False
+        z, cost, error_probability, timed_out = result.z, result.cost, result.error_probability, False
         by_rule = bool(result.evidence.stop) or rule == "budget"
     loss = max(0.0, float((best - z) @ theta))
     right_at = np.array(recorder.right_at, bool)
-    return RunOutcome(recorder.samples, cost, by_rule, timed_out, recorder.is_right(z), risk, loss, right_at)
+    return RunOutcome(
+        recorder.samples, cost, by_rule, timed_out, recorder.is_right(z), error_probability, loss, right_at
+    )
 
 
 class _AnswerRecorder:
@@ -295,19 +303,19 @@ class _AnswerRecorder:
         if problem.oracle.quick:
             return self.is_right(policy.z_hat()[0])
         try:
-            return self.is_right(problem.oracle.argmax(problem.space.project(policy.belief.theta_hat[0])))
+            return self.is_right(problem.oracle.argmax(problem.space.project(policy.posterior.theta_hat[0])))
         except SolverError:  # the run itself may never call the oracle at this theta: do not let it fail
             return self.right_at[-1] if self.right_at else False
 
     def is_right(self, z: Array) -> bool:
         """Return whether an answer is a best one, or worse by at most epsilon."""
         loss = float((self._best - z) @ self._theta)
-        return as_good(z, self._best, self._theta) or (self._epsilon > 0.0 and loss <= self._epsilon)
+        return has_equal_value(z, self._best, self._theta) or (self._epsilon > 0.0 and loss <= self._epsilon)
 
 
 def simulated_measurement(
     problem: Problem, theta: Array, noise: str | Noise, std: Array, seed: np.random.SeedSequence
 ) -> Callable[[Any], Any]:
     """Return a function that `identify` can call to measure a label: x @ theta plus noise."""
-    draws = OneRun(np.random.default_rng(named(seed, "nature")))
-    return Nature(problem, problem.arms.dot(theta), draws, noise, std).measure_label
+    draws = SingleRunDraws(np.random.default_rng(named_seed(seed, "nature")))
+    return Environment(problem, problem.arms.dot(theta), draws, noise, std).measure_label

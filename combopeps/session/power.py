@@ -11,12 +11,12 @@ import numpy as np
 
 from combopeps.errors import ComboPepsError
 from combopeps.oracles.constrained_argmax import second_best
-from combopeps.random import named
+from combopeps.random import named_seed
 from combopeps.session.environment import NormalNoise, StudentNoise
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import RunSettings
 from combopeps.session.simulate import simulate
-from combopeps.utils.formatting import Share
+from combopeps.utils.formatting import Proportion
 
 _DELTA_QUANTILE = 0.9  # share of runs that are to end below the reported delta
 # Search for the scale of the gaps.
@@ -26,7 +26,7 @@ _MAX_SAMPLES, _MIN_RUNS = 200_000, 20  # measurements of all runs in a step (som
 
 
 @dataclass(frozen=True)
-class Reach:
+class Power:
     """What a budget achieves if all of it is used.
 
     Attributes
@@ -52,7 +52,7 @@ class Reach:
     """
 
     budget: int
-    right: Share
+    right: Proportion
     delta: float
     epsilon: float
     level: float
@@ -61,7 +61,7 @@ class Reach:
     why_not: str = ""
 
 
-def reach_of(forecast: Forecast, settings: RunSettings, level: float, seed: np.random.SeedSequence) -> Reach:
+def power_of(forecast: Forecast, settings: RunSettings, level: float, seed: np.random.SeedSequence) -> Power:
     """Return what the budget achieves, from runs that use it up, and from simulations with scaled gaps.
 
     Parameters
@@ -76,31 +76,33 @@ def reach_of(forecast: Forecast, settings: RunSettings, level: float, seed: np.r
         Seed of the simulations with scaled gaps.
     """
     used_up = ~forecast.timed_out
-    right = Share.of(int(forecast.right[used_up].sum()), int(used_up.sum()))
+    right = Proportion.of(int(forecast.right[used_up].sum()), int(used_up.sum()))
     if not right.runs:
-        return Reach(settings.max_samples, right, 1.0, inf, level, why_not="no run used the budget up in the time")
+        return Power(settings.max_samples, right, 1.0, inf, level, why_not="no run used the budget up in the time")
     known: dict[str, Any] = {
         "budget": settings.max_samples,
         "right": right,
-        "delta": float(np.quantile(forecast.risk[used_up], _DELTA_QUANTILE, method="higher")),
+        "delta": float(np.quantile(forecast.error_probability[used_up], _DELTA_QUANTILE, method="higher")),
         "epsilon": float(np.quantile(forecast.loss[used_up], 1.0 - level, method="higher")),
         "level": level,
     }
     theta, oracle = settings.thetas.theta, settings.problem.oracle
     if theta is None:
-        return Reach(**known, why_not="there is no guess at theta whose gaps could be scaled")
+        return Power(**known, why_not="there is no guess at theta whose gaps could be scaled")
     try:
-        scale, why_not = _gap_scale(settings, right, level, named(seed, "scale"))
+        scale, why_not = _gap_scale(settings, right, level, named_seed(seed, "scale"))
     except ComboPepsError as cause:
-        return Reach(**known, why_not=str(cause))
+        return Power(**known, why_not=str(cause))
     gap, best = float("nan"), oracle.argmax(theta)
     if isfinite(scale):
         second = second_best(oracle, theta, best)
         gap = float("nan") if second is None else scale * float((best - second) @ theta)
-    return Reach(**known, scale=scale, gap=gap, why_not=why_not)
+    return Power(**known, scale=scale, gap=gap, why_not=why_not)
 
 
-def _gap_scale(settings: RunSettings, right: Share, level: float, seed: np.random.SeedSequence) -> tuple[float, str]:
+def _gap_scale(
+    settings: RunSettings, right: Proportion, level: float, seed: np.random.SeedSequence
+) -> tuple[float, str]:
     """Return the scale of gaps at which a share 1 - level of runs is right, or NaN and why it is unknown.
 
     Found by bisection on a logarithmic scale. Gaps times c at the same noise are simulated as the same gaps at 1/c of
@@ -121,14 +123,14 @@ def _gap_scale(settings: RunSettings, right: Share, level: float, seed: np.rando
     def share_right(c: float) -> float:
         scaled, is_unknown = problem, problem.noise_std is None
         if not is_unknown:
-            scaled = problem.restated(noise_std=settings.noise_std / c)
+            scaled = problem.copy_with(noise_std=settings.noise_std / c)
         options: dict[str, Any] = {}
         if is_unknown:
             options["true_noise_std"] = float(settings.noise_std[0] / problem.noise[0]) / c
         trace = simulate(
             scaled, theta, settings.policy, budget=settings.max_samples, replications=runs,
             checkpoints=[settings.max_samples], rng=np.random.default_rng(seed), noise=settings.noise,
-            sweep=settings.sweep, **options,
+            initial_design=settings.initial_design, **options,
         )  # fmt: skip
         return float(trace.correct[:, -1].mean())
 

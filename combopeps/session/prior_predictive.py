@@ -14,12 +14,12 @@ import numpy as np
 from combopeps.errors import ComboPepsError, ParameterError, SpaceError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.policies.base import Policy
-from combopeps.posterior.per_label import Stated, each
+from combopeps.posterior.per_label import NumberOrArray, as_array
 from combopeps.problem import Problem
-from combopeps.random import Streams, named
-from combopeps.session.environment import Nature, play
-from combopeps.stopping.base import wrong_in_words
-from combopeps.utils.formatting import Share
+from combopeps.random import Streams, named_seed
+from combopeps.session.environment import Environment, simulate_round
+from combopeps.stopping.base import describe_error
+from combopeps.utils.formatting import Proportion
 
 _MIN_RUNS = 20  # simulated if the requested number of runs exceeds the limits
 _MAX_POSTERIOR_ENTRIES = 30_000_000  # of all replications
@@ -46,7 +46,7 @@ class Frequency:
     def __str__(self) -> str:
         if not self.runs:
             return f"not simulated: {self.why_not}"
-        share = Share.of(self.wrong, self.runs)
+        share = Proportion.of(self.wrong, self.runs)
         return (
             f"wrong in {self.wrong} of {self.runs} simulated runs with theta drawn from the prior "
             f"(95 % interval {100 * share.low:.1f} to {100 * share.high:.1f} %)"
@@ -68,7 +68,7 @@ def wrong_under_prior(
         return Frequency(0, 0, "the size of the noise is unknown")
     if problem.prior_is_estimated:
         return Frequency(0, 0, "the prior was estimated from the data")
-    size = problem.oracle.dim * (1 if policy.belief.is_diagonal else problem.oracle.dim)
+    size = problem.oracle.dim * (1 if policy.posterior.is_diagonal else problem.oracle.dim)
     begin = time.perf_counter()
     for n in dict.fromkeys((runs, min(runs, _MIN_RUNS))):
         if n * size > _MAX_POSTERIOR_ENTRIES:
@@ -84,8 +84,8 @@ def wrong_under_prior(
 
 def budget_claim(policy: Policy, error: str, epsilon: float) -> str:
     """Return the claim for an answer when the budget is used up: its posterior error probability."""
-    prior = f"an estimate; Bayesian, {policy.belief.prior_in_words}"
-    return f"{wrong_in_words(epsilon)} with posterior probability {error} ({prior})"
+    prior = f"an estimate; Bayesian, {policy.posterior.prior_in_words}"
+    return f"{describe_error(epsilon)} with posterior probability {error} ({prior})"
 
 
 def _count_wrong(
@@ -93,13 +93,15 @@ def _count_wrong(
 ) -> int | None:
     """Return the number of replications with a wrong answer; None if the deadline cannot be met."""
     problem = template.problem
-    thetas = np.concatenate([draw_thetas(problem, 1, np.random.default_rng(named(s, "truth"))) for s in seeds])
-    policy = type(template)(problem, streams=Streams(seeds), sweep=template.sweep_wanted)
-    nature = Nature(problem, np.asarray(problem.arms.dot(thetas)), Streams([named(row, "nature") for row in seeds]))
+    thetas = np.concatenate([draw_thetas(problem, 1, np.random.default_rng(named_seed(s, "truth"))) for s in seeds])
+    policy = type(template)(problem, streams=Streams(seeds), initial_design=template.initial_design_wanted)
+    nature = Environment(
+        problem, np.asarray(problem.arms.dot(thetas)), Streams([named_seed(row, "nature") for row in seeds])
+    )
     begin = time.perf_counter()
     trial = begin + _TRIAL_SHARE * (deadline - begin)
     for t in range(1, budget + 1):
-        play(policy, nature)
+        simulate_round(policy, nature)
         now = time.perf_counter()
         if now > deadline or (now > trial and now + (now - begin) / t * (budget - t) > deadline):
             return None
@@ -110,7 +112,11 @@ def _count_wrong(
 
 
 def draw_thetas(
-    problem: Problem, n: int, rng: np.random.Generator, mean: Stated | None = None, std: Stated | None = None
+    problem: Problem,
+    n: int,
+    rng: np.random.Generator,
+    mean: NumberOrArray | None = None,
+    std: NumberOrArray | None = None,
 ) -> Array:
     """Draw n parameters, (n, d), by default from the problem's prior; a component with std 0 equals its mean.
 
@@ -126,7 +132,7 @@ def draw_thetas(
     mean, std = problem.prior_mean if mean is None else mean, problem.prior_std if std is None else std
     if mean is None or std is None:
         raise ParameterError("theta cannot be drawn from a prior that is estimated from data: state mean and std")
-    means, stds = each(mean, dim), each(std, dim)
+    means, stds = as_array(mean, dim), as_array(std, dim)
     low, high = space.bounds(dim)
     drawn = _draw_normal(means, stds, low, high, n, rng)
     for _ in range(_MAX_REJECTIONS):

@@ -27,10 +27,10 @@ from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryEr
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.scales import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.session.measurement_table import Observed, Table
-from combopeps.utils.formatting import Brief, brief
+from combopeps.session.measurement_table import Table, TableSummary
+from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.label_format import label_text
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 from combopeps.utils.state_dict import StateDict, array
 from combopeps.utils.validation import check_count
 
@@ -44,7 +44,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True, repr=False)
-class Query(Brief):
+class Query(ShortRepr):
     """A request to measure something once.
 
     Attributes
@@ -151,7 +151,7 @@ class ResultReader:
     def __init__(self, problem: Problem) -> None:
         self._labels, self._noise = problem.arms.labels, problem.noise.tolist()
         self._noise_known = problem.noise_std is not None
-        self.book = LabelBook(problem.arms.labels, problem.oracle)
+        self.book = LabelIndex(problem.arms.labels, problem.oracle)
 
     def result(self, query: Query, y: Any, sem: Any = None) -> Readings:
         """Return the readings of a query, from y and sem of one arm, or from one entry per arm of an action."""
@@ -161,7 +161,7 @@ class ResultReader:
                 return (Reading(y),)  # fast path
             return (check_reading(y, noise, sem, known=self._noise_known, of=query),)
         if not 0 <= min(query.arms) <= max(query.arms) < len(self._noise):
-            raise QueryError(f"query {query.id} was not asked here")
+            raise QueryError(f"query {query.id} was not issued by this session")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
         values = self._by_label(query, y) if isinstance(y, Mapping) else _in_order(query, y)
@@ -171,7 +171,7 @@ class ResultReader:
                 given = value if isinstance(value, tuple) and len(value) == 2 else (value,)
                 readings.append(None if value is None else self.observation(arm, *given))
             except ComboPepsError as cause:
-                raise type(cause)(f"the result of {brief(self._labels[arm], 60)}: {cause}") from None
+                raise type(cause)(f"the result of {short_repr(self._labels[arm], 60)}: {cause}") from None
         return tuple(readings)
 
     def observation(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
@@ -188,11 +188,11 @@ class ResultReader:
             arm = self.book.find(label)
             if arm not in query.arms:
                 raise LabelError(
-                    f"{brief(label, 60)} is not on the action of query {query.id}; its parts are "
-                    f"{brief(list(query.components), 200)}"
+                    f"{short_repr(label, 60)} is not on the action of query {query.id}; its parts are "
+                    f"{short_repr(list(query.components), 200)}"
                 )
             if arm in found:
-                raise LabelError(f"{brief(label, 60)} is given twice, by two of its names")
+                raise LabelError(f"{short_repr(label, 60)} is given twice, by two of its names")
             found[arm] = value
         return [found.get(arm) for arm in query.arms]
 
@@ -202,13 +202,13 @@ def _in_order(query: Query, values: Any) -> list[Any]:
     if isinstance(values, (str, bytes, Set)) or not isinstance(values, Iterable):
         raise RewardError(
             f"query {query.id} is an action with {expected} parts: tell as many results, in the order of "
-            f"query.components, or a dict of them, got {brief(values, 60)}"
+            f"query.components, or a dict of them, got {short_repr(values, 60)}"
         )
     results = list(values)
     if len(results) != expected:
         raise RewardError(
             f"query {query.id} has {expected} parts, got {len(results)} results; give None for what was not read, or a "
-            f"dict; the parts are {brief(list(query.components), 200)}"
+            f"dict; the parts are {short_repr(list(query.components), 200)}"
         )
     return results
 
@@ -285,7 +285,7 @@ def _named(of: Query | Hashable) -> str:
     return "" if of is None else f" of {label_text(of)[:60]!r}"
 
 
-def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], list[Reading], Observed]:
+def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], list[Reading], TableSummary]:
     """Return arms and readings of a table, in its order, and a summary.
 
     All rows are validated; the error names the first invalid one. Rows of components that no answer contains are
@@ -305,7 +305,7 @@ def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], li
     left_out = Counter(number for number in numbers if number < 0)
     reason = f"{reader.book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
     named: dict[Hashable, int] = {reader.book.pruned(number): count for number, count in left_out.items()}
-    return arms, readings, Observed(len(table), len(arms), named, reason)
+    return arms, readings, TableSummary(len(table), len(arms), named, reason)
 
 
 def _invalid_column(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
@@ -318,7 +318,7 @@ def _invalid_column(check: Callable[..., Reading], arm: int, y: float, sem: floa
     return "count"
 
 
-def _numbers(table: Table, book: LabelBook) -> list[int]:
+def _numbers(table: Table, book: LabelIndex) -> list[int]:
     """Return the arm of every row, negative for pruned components; add unknown labels to the faults of the table."""
     cache: dict[Any, set[int]] = {}
     numbers, message = [], ""
@@ -331,7 +331,7 @@ def _numbers(table: Table, book: LabelBook) -> list[int]:
     return numbers
 
 
-def _candidates(label: Any, table: Table, book: LabelBook, cache: dict[Any, set[int]]) -> set[int]:
+def _candidates(label: Any, table: Table, book: LabelIndex, cache: dict[Any, set[int]]) -> set[int]:
     try:
         if label not in cache:
             cache[label] = book.meant(label, is_text=table.is_text)
@@ -483,7 +483,7 @@ class Ledger:
         if self.open.get(query.id) == query:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
-            raise QueryError(f"query {query.id} was not asked here")
+            raise QueryError(f"query {query.id} was not issued by this session")
         if self._rows.item(query.id) == _ABANDONED:
             raise QueryError(f"query {query.id} was abandoned; use observe(label, y) to record its result")
         recorded = self.readings(query)

@@ -10,12 +10,19 @@ import numpy as np
 
 from combopeps.alternatives.ranking import Ranking
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.stopping.base import Verdict
-from combopeps.utils.formatting import ASIDE, MOST_FIRST, Readable, data_frame, probability, probability_text
+from combopeps.utils.formatting import (
+    OMITTED_FROM_JSON,
+    SORTED_BY_COUNT,
+    Readable,
+    data_frame,
+    probability,
+    probability_text,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +38,7 @@ class TopAnswer(Readable):
     """
 
     answer: Any
-    z: Array = field(metadata=ASIDE)
+    z: Array = field(metadata=OMITTED_FROM_JSON)
     probability: float = field(metadata=probability("interval"))
     interval: tuple[float, float] = field(default=(0.0, 1.0), repr=False)
 
@@ -110,7 +117,7 @@ class Status(Recommendation, AnswerFirst):
     rule: str
     claim: str
     samples: int
-    pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
+    pulls: dict[Hashable, int] = field(metadata=SORTED_BY_COUNT)
     open_queries: list[Query]
     warning: str = ""
     epsilon: float = 0.0
@@ -180,7 +187,7 @@ class Result(Recommendation, AnswerFirst):
         Number of measurements of each arm, by label.
     session
         The `Session` with all measurements: `result.session.run(measure)` continues it. For a campaign, the campaign.
-    belief
+    posterior
         A copy of the posterior of theta, which later measurements do not change.
     looks
         All looks of the stopping rule, in order.
@@ -206,9 +213,9 @@ class Result(Recommendation, AnswerFirst):
     delta: float
     epsilon: float
     seed: int | None
-    pulls: dict[Hashable, int] = field(metadata=MOST_FIRST)
-    session: Any = field(repr=False, metadata=ASIDE)
-    belief: GaussianBelief = field(repr=False, metadata=ASIDE)
+    pulls: dict[Hashable, int] = field(metadata=SORTED_BY_COUNT)
+    session: Any = field(repr=False, metadata=OMITTED_FROM_JSON)
+    posterior: GaussianPosterior = field(repr=False, metadata=OMITTED_FROM_JSON)
     looks: tuple[Look, ...] = field(default=(), repr=False)
     warning: str = ""
     noise_estimate: NoiseEstimate | None = None
@@ -218,7 +225,7 @@ class Result(Recommendation, AnswerFirst):
     def to_frame(self) -> DataFrame:
         """Return a pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.
 
-        Mean and standard deviation are those of the belief before it is restricted to Theta. `pulls` counts how often
+        Mean and standard deviation are those of the posterior before it is restricted to Theta. `pulls` counts how often
         that component was measured alone, by whatever arm: measuring a sum of components counts for none of them. So
         it is NaN where no arm measures just that component; what all arms taught about it is in `std`, and the
         counts by arm are in `Result.pulls`. Needs pandas (`pip install 'combopeps[pandas]'`).
@@ -228,8 +235,8 @@ class Result(Recommendation, AnswerFirst):
         return data_frame(
             {
                 "label": list(oracle.components),
-                "mean": self.belief.theta_hat[0],
-                "std": self.belief.std[0],
+                "mean": self.posterior.theta_hat[0],
+                "std": self.posterior.std[0],
                 "pulls": counts if np.isnan(counts).any() else counts.astype(np.int64),
                 "in_answer": self.z != 0,
             }

@@ -22,7 +22,7 @@ from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query
 from combopeps.utils.formatting import probability_text
 from combopeps.utils.locks import IgnoredInterrupts
-from combopeps.utils.validation import MOST_QUERIES, check_callable, check_count, check_flag, check_positive
+from combopeps.utils.validation import MAX_QUERIES, check_callable, check_count, check_flag, check_positive
 
 if TYPE_CHECKING:
     from combopeps.session.result import Result
@@ -136,7 +136,9 @@ class Run:
         verdict = self.host.look()
         if shown.show:
             answer, error = self.host.current_answer()
-            error = error if np.isnan(verdict.risk) else probability_text(verdict.risk, digits=1)
+            error = (
+                error if np.isnan(verdict.error_probability) else probability_text(verdict.error_probability, digits=1)
+            )
             shown.update(self.made, answer, error, self.host.epsilon)
         return bool(verdict.stop)
 
@@ -332,7 +334,7 @@ def check_run(measure: Any, callback: Any, progress: Any, batch_size: Any, budge
     if callback is not None:
         check_callable("callback", callback)
     check_flag("progress", progress)
-    check_count("batch_size", batch_size, MOST_QUERIES)
+    check_count("batch_size", batch_size, MAX_QUERIES)
     if budget is not None:
         check_count("budget", budget)
     if budget_cost is not None:

@@ -19,11 +19,11 @@ import numpy as np
 from combopeps.errors import ImplausibleValueError, ParameterError, QueryError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
-from combopeps.policies.registry import DEFAULT, policy_class
-from combopeps.policies.sweep import sweep_length
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.policies.initial_design import initial_design_length
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
-from combopeps.random import Streams, named, seed_sequence
+from combopeps.random import Streams, named_seed, seed_sequence
 from combopeps.session.events import (
     Abandoned,
     Asked,
@@ -37,22 +37,22 @@ from combopeps.session.events import (
     Told,
     check_lease,
     check_name,
-    leased,
     new_lease,
+    queries_for_client,
 )
-from combopeps.session.measurement_table import Observed as ObservedTable
+from combopeps.session.measurement_table import TableSummary as ObservedTable
 from combopeps.session.measurement_table import read_rows
 from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
 from combopeps.session.queries import Query, Reading, check_results, read_observations
 from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
 from combopeps.session.run import Callback, Run, check_run
 from combopeps.session.state import SessionState
-from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule
+from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule_parameters
 from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.locks import Atomic
-from combopeps.utils.validation import MOST_QUERIES, check_count, check_flag
+from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag
 
 _MAX_TIED_ERROR = 0.02  # answers are "indistinguishable" above this error probability: two standard deviations
 # A value is implausible if it is 3 ranges away from all of at least 8 results, or 20 noise levels away from the mean of
@@ -94,7 +94,7 @@ class Session(SessionState):
     ----------
     problem
         A `Problem`, or a bare oracle.
-    policy, stopping, delta, epsilon, sweep
+    policy, stopping, delta, epsilon, initial_design
         As in `identify`.
     rng
         Seed or generator; a policy that is passed keeps its own. Query i uses the random stream (seed, i).
@@ -121,15 +121,15 @@ class Session(SessionState):
         self,
         problem: Problem | ArgmaxOracle,
         *,
-        policy: str | Policy = DEFAULT,
+        policy: str | Policy = DEFAULT_POLICY,
         stopping: str | StoppingRule = "posterior",
         delta: float = 0.05,
         epsilon: float = 0.0,
         rng: int | np.random.Generator | None = 0,
-        sweep: bool | int | None = None,
+        initial_design: bool | int | None = None,
     ) -> None:
-        check_rule(delta, epsilon, 2.0)
-        length, rule = sweep_length(sweep), stopping_rule(stopping, delta, epsilon)
+        check_rule_parameters(delta, epsilon, 2.0)
+        length, rule = initial_design_length(initial_design), stopping_rule(stopping, delta, epsilon)
         if rule.budget is not None:
             check_count("the budget of the stopping rule", rule.budget)
         if isinstance(policy, Policy):
@@ -139,11 +139,11 @@ class Session(SessionState):
                 raise ParameterError(f"a session is for one replication; this policy runs {policy.replications}")
             self._policy, rng = policy, None
         else:
-            self._policy = policy_class(policy)(problem, streams=Streams([named(seed_sequence(rng), "policy")]))
+            self._policy = policy_class(policy)(problem, streams=Streams([named_seed(seed_sequence(rng), "policy")]))
         self._stopping = stopping
         rule.check_problem(self._policy.problem, self._policy.noise_estimate)
         if length:
-            self._policy.sweep(length)
+            self._policy.initial_design(length)
         own = isinstance(stopping, StoppingRule)
         self.rule, self.delta = rule, rule.delta if own else float(delta)
         self._epsilon = None if own else float(epsilon)  # None: that of the rule, which may be one of several
@@ -169,10 +169,10 @@ class Session(SessionState):
             return float(self._policy.spent[0])
 
     @property
-    def belief(self) -> GaussianBelief:
+    def posterior(self) -> GaussianPosterior:
         """Copy of the posterior."""
         with self._reading():
-            return self._policy.belief.copy()
+            return self._policy.posterior.copy()
 
     @property
     def open_queries(self) -> list[Query]:
@@ -212,8 +212,8 @@ class Session(SessionState):
             Seconds after which other clients may get the queries; the first result counts. A client that asks again
             when more than half of the lease is over gets a new deadline.
         """
-        if n is not None and not (type(n) is int and 0 < n <= MOST_QUERIES):
-            check_count("n", n, MOST_QUERIES)
+        if n is not None and not (type(n) is int and 0 < n <= MAX_QUERIES):
+            check_count("n", n, MAX_QUERIES)
         if client is not None or lease is not None:
             client = None if client is None else check_name("client", client)
             lease = check_lease(lease, client)
@@ -221,7 +221,7 @@ class Session(SessionState):
             queries, events, held = list[Query](), list[Event](), None
             if client is not None:
                 held = new_lease(client, lease)
-                queries, renewed = leased(self._ledger.open, self._leases, client, n or 1, lease)
+                queries, renewed = queries_for_client(self._ledger.open, self._leases, client, n or 1, lease)
                 if renewed:
                     events.append(Leased([query.id for query in renewed], held))
             more = (n or 1) - len(queries)
@@ -543,15 +543,21 @@ class Session(SessionState):
         policy, claim, tied = self._policy, last.claim, list[Any]()
         found = recommendation_of(self.problem.oracle, view.rank(last.z if last.stop else None, self.epsilon))
         if not last.stop:
-            risk = found.error_probability
+            error_probability = found.error_probability
             how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
-            claim = "; ".join(filter(None, [f"none: the run {how}", self.rule.unfinished(risk, self.epsilon)]))
+            claim = "; ".join(
+                filter(None, [f"none: the run {how}", self.rule.explain_missing_proof(error_probability, self.epsilon)])
+            )
             if reason == "budget" and isinstance(self.rule, BudgetRule):
                 claim = budget_claim(policy, found.error_text, self.epsilon)
                 if self.rule.simulations:
                     claim += f"; the same policy and budget: {self._frequency(self.rule, made, by_cost)}"
             claim = self._qualified(claim)
-            if reason == "budget" and self.rule.name != "budget" and risk > max(self.delta, _MAX_TIED_ERROR):
+            if (
+                reason == "budget"
+                and self.rule.name != "budget"
+                and error_probability > max(self.delta, _MAX_TIED_ERROR)
+            ):
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
         return Result(
@@ -564,7 +570,7 @@ class Session(SessionState):
             tied=tied,
             seed=self.seed,
             session=self,
-            belief=policy.belief.copy(),
+            posterior=policy.posterior.copy(),
             looks=tuple(self.looks),
         )
 
@@ -611,8 +617,8 @@ class Session(SessionState):
         if confirm is not False:
             check_flag("confirm", confirm)
         policy, (low, high, number) = self._policy, self._range
-        noise_known = self.problem.noise_std is not None or policy.belief.dof.item(0) >= _MIN_DOF
-        sigma = policy.belief.sigma.item(0) if noise_known else 0.0
+        noise_known = self.problem.noise_std is not None or policy.posterior.dof.item(0) >= _MIN_DOF
+        sigma = policy.posterior.sigma.item(0) if noise_known else 0.0
         for arm, reading in zip(arms, readings, strict=True):
             if reading is None:
                 continue
@@ -645,13 +651,13 @@ def identify(
     delta: float = 0.05,
     budget: int | None = None,
     budget_cost: float | None = None,
-    policy: str | Policy = DEFAULT,
+    policy: str | Policy = DEFAULT_POLICY,
     stopping: str | StoppingRule = "posterior",
     epsilon: float = 0.0,
     rng: int | np.random.Generator | None = 0,
     progress: bool = False,
     batch_size: int = 1,
-    sweep: bool | int | None = None,
+    initial_design: bool | int | None = None,
     callback: Callable[[Session, Query, Any], None] | None = None,
 ) -> Result:
     """Identify the best answer: measure until a stopping rule or a budget ends the run.
@@ -691,7 +697,7 @@ def identify(
         Show a progress bar with measurements of this call, current answer and error probability.
     batch_size
         Number of measurements per call of `measure`. Each is chosen as if those before it had their expected results.
-    sweep
+    initial_design
         Initial design: how often every arm is measured (True: once) before the policy chooses and the rule looks;
         earlier measurements of a policy that is passed count. Intended for cheap measurements, for which a choice takes
         far longer than a measurement.
@@ -709,7 +715,7 @@ def identify(
     """
     check_run(measure, callback, progress, batch_size, budget, budget_cost)
     session = Session(
-        problem, policy=policy, stopping=stopping, delta=delta, epsilon=epsilon, rng=rng, sweep=sweep
+        problem, policy=policy, stopping=stopping, delta=delta, epsilon=epsilon, rng=rng, initial_design=initial_design
     )  # fmt: skip
     return session.run(
         measure, budget=budget, budget_cost=budget_cost, progress=progress, batch_size=batch_size, callback=callback

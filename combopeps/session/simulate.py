@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
-from combopeps.policies.registry import DEFAULT, policy_class
+from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.scales import check_scale
 from combopeps.problem import Problem
-from combopeps.random import Streams, named, seed_sequence
-from combopeps.session.environment import Nature, Noise, noise_called, play
+from combopeps.random import Streams, named_seed, seed_sequence
+from combopeps.session.environment import Environment, Noise, as_noise, simulate_round
 from combopeps.session.trace import Trace
-from combopeps.utils.parallel import check_jobs, connected, hands, spread, threads
-from combopeps.utils.validation import MOST_ROUNDS, MOST_RUNS, as_reals, check_count, check_flag, check_kind
+from combopeps.utils.parallel import check_jobs, connected, n_workers, parallel_map, threads
+from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, as_float_array, check_count, check_flag, check_kind
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -34,7 +34,7 @@ _MIN_CLUSTER_GROUP, _GROUPS_PER_THREAD = 25, 2  # on a cluster
 def simulate(
     problem: Problem | ArgmaxOracle,
     theta: ArrayLike,
-    policy: str | type[Policy] | Callable[..., Policy] = DEFAULT,
+    policy: str | type[Policy] | Callable[..., Policy] = DEFAULT_POLICY,
     *,
     budget: int,
     replications: int,
@@ -88,16 +88,16 @@ def simulate(
     (20, True)
     """
     problem = problem if isinstance(problem, Problem) else Problem(problem)
-    truth = as_reals("theta", theta)
+    truth = as_float_array("theta", theta)
     if truth.shape != (problem.oracle.dim,) or not np.isfinite(truth).all():
         raise ParameterError(f"theta must be a finite vector of length {problem.oracle.dim}")
-    check_count("budget", budget, MOST_ROUNDS)
-    check_count("replications", replications, MOST_RUNS)
+    check_count("budget", budget, MAX_ROUNDS)
+    check_count("replications", replications, MAX_RUNS)
     check_flag("progress", progress)
     check_jobs(n_jobs)
     if checkpoints is None:
         checkpoints = np.geomspace(1, budget, min(budget, 400)).round().astype(np.int64)
-    moments = as_reals("checkpoints", checkpoints)
+    moments = as_float_array("checkpoints", checkpoints)
     times = np.unique(moments).astype(np.int64) if np.isfinite(moments).all() else np.empty(0, dtype=np.int64)
     if not len(times) or times[0] < 1 or times[-1] > budget or (moments != np.rint(moments)).any():
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
@@ -110,7 +110,7 @@ def simulate(
         check_scale("true_noise_std", true_noise_std)
     std = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
     make = policy if callable(policy) else policy_class(policy)
-    kind = noise_called(noise)
+    kind = as_noise(noise)
     kind.check(_means(problem, truth), problem.arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
@@ -120,10 +120,10 @@ def simulate(
         if problem.measures_actions and (problem.noise_std is None or problem.prior_is_estimated):
             size = 1  # the schedule of refreshed estimates depends on the number of results of each action
         groups = [seeds[i : i + size] for i in range(0, replications, size)]
-        alone = client is None and (len(groups) == 1 or hands(n_jobs) == 1)
+        alone = client is None and (len(groups) == 1 or n_workers(n_jobs) == 1)
         run = partial(_run, *work, progress and alone)
         shown = progress and not alone
-        traces = spread(
+        traces = parallel_map(
             run, ((group,) for group in groups), n_jobs=n_jobs, scheduler=client, progress=shown, unit=" groups"
         )
     return Trace.join(traces)
@@ -132,7 +132,7 @@ def simulate(
 def _group_size(replications: int, n_jobs: int | None, client: Client | None) -> int:
     """Return the number of replications per task; smaller on a cluster, where a lost worker repeats its tasks."""
     if client is None:
-        return min(_MAX_GROUP, -(-replications // hands(n_jobs)))
+        return min(_MAX_GROUP, -(-replications // n_workers(n_jobs)))
     return min(_MAX_GROUP, max(_MIN_CLUSTER_GROUP, -(-replications // (_GROUPS_PER_THREAD * threads(client)))))
 
 
@@ -152,7 +152,9 @@ def _run(
     """Simulate replications together; policy and environment have separate random streams for each of them."""
     from tqdm import tqdm
 
-    nature = Nature(problem, _means(problem, theta), Streams([named(row, "nature") for row in seeds]), kind, std)
+    nature = Environment(
+        problem, _means(problem, theta), Streams([named_seed(row, "nature") for row in seeds]), kind, std
+    )
     policy = make(problem, streams=Streams(seeds), **options)
     check_kind("what policy returns", policy, Policy)
     best = problem.oracle.argmax(theta)
@@ -160,12 +162,12 @@ def _run(
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     i, rounds, n_draws, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        play(policy, nature)
+        simulate_round(policy, nature)
         rounds += 1
         n_draws += policy.alternatives.draws
         if i < len(times) and t == times[i]:
             now = time.perf_counter()
-            thetas = np.broadcast_to(theta, policy.belief.theta_hat.shape)
+            thetas = np.broadcast_to(theta, policy.posterior.theta_hat.shape)
             correct[:, i] = ~strictly_better(np.broadcast_to(best, thetas.shape), policy.z_hat(), thetas)
             cost[:, i] = policy.spent
             draws[i], seconds[i] = (x / (rounds * len(seeds)) for x in (n_draws, now - start))

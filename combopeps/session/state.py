@@ -34,11 +34,11 @@ from combopeps.session.result import Look
 from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.registry import stopping_rule
 from combopeps.stopping.requests import Requests
-from combopeps.utils.state_dict import StateDict, flag, whole
+from combopeps.utils.state_dict import StateDict, boolean, integer
 from combopeps.utils.validation import check_integer
 
 FIRST_LOOK = 10  # measurements before the first look
-PAUSE = 16  # at least d / 16 measurements between two looks, whose cost grows with d
+LOOK_DIVISOR = 16  # at least d / 16 measurements between two looks, whose cost grows with d
 
 
 class SessionState:
@@ -298,8 +298,8 @@ class SessionState:
         found = self.verdict = self._check(self.rule, view)
         self._last_look = t
         self.oracle_calls += found.oracle_calls
-        self.looks.append(Look(t, found.risk, found.statistic, found.threshold))
-        self._schedule_look(max(1, self.problem.oracle.dim // PAUSE, int(t * (self.rule.ratio - 1.0))))
+        self.looks.append(Look(t, found.error_probability, found.statistic, found.threshold))
+        self._schedule_look(max(1, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self.rule.ratio - 1.0))))
         self.rule.request(found)
         if self._first_log() is not None:
             self._next_look = t + 1  # due when the requested measurements are complete
@@ -360,7 +360,7 @@ class SessionState:
         self._policy.load_state_dict(data["policy"])
         self._ledger.load_state_dict(data["ledger"])
         self._diagnostics.load_state_dict(data["diagnostics"])
-        self._event, self._corrections = whole(data["event"], least=1), whole(data["corrections"])
+        self._event, self._corrections = integer(data["event"], least=1), integer(data["corrections"])
         self._leases = {id: Lease(client, until) for id, client, until in data["leases"]}
         if not self._leases.keys() <= self._ledger.open.keys():
             raise ValueError("a lease must be for an open query")
@@ -383,8 +383,8 @@ class SessionState:
         self._follow_requests()
         for log in self._logs:
             log.require_open(self._ledger.open)
-        self._next_look = whole(data["next_look"])
-        flag(data["stopped"])
+        self._next_look = integer(data["next_look"])
+        boolean(data["stopped"])
         self._attach()
 
 

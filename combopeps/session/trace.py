@@ -14,7 +14,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.utils import files
 from combopeps.utils.formatting import data_frame, html_table
-from combopeps.utils.validation import MOST_DRAWS, check_count, check_fraction, check_kind, shown
+from combopeps.utils.validation import MAX_DRAWS, check_count, check_fraction, check_kind, shown
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -117,18 +117,18 @@ class Trace:
         """Write the trace to an .npz file, atomically."""
         data = io.BytesIO()
         np.savez_compressed(data, **{field.name: getattr(self, field.name) for field in fields(self)})
-        files.replace(path, data.getvalue())
+        files.write_atomically(path, data.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read a file written by `save`."""
-        content = files.read(path)
+        content = files.read_regular(path)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as data:
                 values: dict[str, Any] = {field.name: data[field.name] for field in fields(cls)}
             return cls(**{**values, "seed": int(values["seed"])})
         except Exception as cause:  # zipfile, zlib and numpy raise errors of many kinds
-            files.refuse(Path(path), f"this is not a file of Trace.save: {cause}")
+            files.raise_format_error(Path(path), f"this is not a file of Trace.save: {cause}")
 
     @classmethod
     def join(cls, traces: list[Trace]) -> Trace:
@@ -159,7 +159,7 @@ def _crossing(
     """Return the first x at which the share of correct runs, (R, T), exceeds a level, with a bootstrap interval."""
     check_fraction("level", level)
     check_fraction("confidence", confidence)
-    check_count("resamples", n, MOST_DRAWS)
+    check_count("resamples", n, MAX_DRAWS)
     rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
     runs = len(correct)
     counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=n)

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.alternatives.base import AlternativeSampler, Question, current_answer
+from combopeps.alternatives.base import AlternativeSampler, SamplingTask, current_answer
 from combopeps.alternatives.error_probability import check_epsilon, count_worse, rough_error_probability
 from combopeps.alternatives.ranking import Ranking, rank_answers
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy
-from combopeps.posterior.gaussian import GaussianBelief
-from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.posterior.least_squares import Measurements, flat_posterior
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
-from combopeps.random import named
+from combopeps.random import named_seed
 from combopeps.stopping.requests import Requests
-from combopeps.utils.state_dict import StateDict, array, numbers, text, whole
+from combopeps.utils.state_dict import StateDict, array, integer, numbers, string
 from combopeps.utils.validation import check_fraction, check_real
 
 _TIE_DRAWS = 64  # alternatives among which ties are searched
@@ -48,7 +48,7 @@ class View:
 
     Attributes
     ----------
-    belief, oracle, z_hat, space
+    posterior, oracle, z_hat, space
         The posterior, Z, the current answer and Theta.
     data
         All measurements, as sums over arms, without a prior.
@@ -61,14 +61,14 @@ class View:
     """
 
     def __init__(
-        self, policy: Policy, seed: int | np.random.SeedSequence, *, belief: GaussianBelief | None = None
+        self, policy: Policy, seed: int | np.random.SeedSequence, *, posterior: GaussianPosterior | None = None
     ) -> None:
         self._policy, self._seed = policy, seed
         self.oracle: ArgmaxOracle = policy.problem.oracle
         self.space: ParameterSpace = policy.problem.space
-        self.belief = policy.belief if belief is None else belief
+        self.posterior = policy.posterior if posterior is None else posterior
         self.data: Measurements = policy.measurements()
-        self.z_hat: Array = policy.z_hat(self.belief)[0]
+        self.z_hat: Array = policy.z_hat(self.posterior)[0]
         self.actions = policy.actions_made
         self.rng = np.random.default_rng(seed)
         self._rankings = dict[tuple[bytes, float], Ranking]()
@@ -83,17 +83,17 @@ class View:
         return self._policy.alternatives.at(self.z_hat)
 
     @property
-    def question(self) -> Question:
+    def question(self) -> SamplingTask:
         """Posterior, oracle, answer and Theta, the arguments of samplers."""
-        return Question(self.belief, self.oracle, self.z_hat, self.space)
+        return SamplingTask(self.posterior, self.oracle, self.z_hat, self.space)
 
     @cached_property
     def _flat(self) -> View | None:
-        belief = flat_belief(self.data)
-        if belief is None:
+        posterior = flat_posterior(self.data)
+        if posterior is None:
             return None
-        belief.sigma, belief.dof = self._policy.belief.sigma, self._policy.belief.dof
-        return self._with_belief(belief)
+        posterior.sigma, posterior.dof = self._policy.posterior.sigma, self._policy.posterior.dof
+        return self._with_posterior(posterior)
 
     def without_prior(self) -> View | None:
         """Return the view under a flat prior; None while the measurements leave a direction open.
@@ -104,33 +104,33 @@ class View:
 
     def under_second_prior(self) -> View | None:
         """Return the view under the second estimate of an estimated prior; None where the prior is stated."""
-        belief = self._policy.second_belief()
-        return None if belief is None else self._with_belief(belief)
+        posterior = self._policy.second_posterior()
+        return None if posterior is None else self._with_posterior(posterior)
 
     def under_data(self, data: Measurements) -> View | None:
         """Return the view under these measurements and a flat prior; None while they leave a direction open."""
-        belief = flat_belief(data)
-        if belief is None:
+        posterior = flat_posterior(data)
+        if posterior is None:
             return None
-        view = self._with_belief(belief, current_answer(belief, self.oracle, self.space))
+        view = self._with_posterior(posterior, current_answer(posterior, self.oracle, self.space))
         view.data = data
         view.__dict__["_flat"] = view
         return view
 
-    def _with_belief(self, belief: GaussianBelief, z_hat: Array | None = None) -> View:
+    def _with_posterior(self, posterior: GaussianPosterior, z_hat: Array | None = None) -> View:
         view = object.__new__(View)
         view.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_flat")})
         view.__dict__.pop("_rough", None)
-        view.belief = belief
-        view.z_hat = self._policy.z_hat(belief)[0] if z_hat is None else z_hat
+        view.posterior = posterior
+        view.z_hat = self._policy.z_hat(posterior)[0] if z_hat is None else z_hat
         return view
 
     @cached_property
     def _rough(self) -> float:
-        rng, policy = np.random.default_rng(named(self._seed, "doubt")), self._policy
+        rng, policy = np.random.default_rng(named_seed(self._seed, "doubt")), self._policy
         return policy.guarded(lambda: rough_error_probability(self.sampler, self.question, rng, watch=policy.watch))
 
-    def risk(self, epsilon: float = 0.0) -> float:
+    def error_probability(self, epsilon: float = 0.0) -> float:
         """Return a rough estimate of the probability that z_hat is worse than the best by more than epsilon."""
         if epsilon == 0.0:
             return self._rough
@@ -152,8 +152,8 @@ class View:
         z = self.z_hat if z is None else z
         key = z.tobytes(), epsilon
         if key not in self._rankings:
-            policy, rng = self._policy, np.random.default_rng(named(self._seed, "ranking"))
-            question = Question(self.belief, self.oracle, z, self.space)
+            policy, rng = self._policy, np.random.default_rng(named_seed(self._seed, "ranking"))
+            question = SamplingTask(self.posterior, self.oracle, z, self.space)
             sampler = policy.alternatives.at(z) if self.oracle.quick else policy.alternatives.aside(z)
             self._rankings[key] = policy.guarded(lambda: rank_answers(sampler, question, rng, epsilon, policy.watch))
         return self._rankings[key]
@@ -168,19 +168,19 @@ class View:
         return self._policy.guarded(self._tied)
 
     def _tied(self) -> list[Any]:
-        belief, rng = self.belief, np.random.default_rng(named(self._seed, "ties"))
+        posterior, rng = self.posterior, np.random.default_rng(named_seed(self._seed, "ties"))
         try:
-            rivals = self.sampler.sample(belief, self.oracle, self.z_hat, _TIE_DRAWS, rng, space=self.space)
+            rivals = self.sampler.sample(posterior, self.oracle, self.z_hat, _TIE_DRAWS, rng, space=self.space)
         except (NoAlternativeError, SamplerCapError):
             return []
-        tied, before = [], belief.prior_std
-        if belief.prior is not None:  # an estimated prior is narrow where components are nearly equal
-            before = np.maximum(before, belief.sigma.item(0) * float(np.median(self._policy.problem.noise)))
+        tied, before = [], posterior.prior_std
+        if posterior.prior is not None:  # an estimated prior is narrow where components are nearly equal
+            before = np.maximum(before, posterior.sigma.item(0) * float(np.median(self._policy.problem.noise)))
         for z in np.unique(rivals.answers, axis=0):
             y = z - self.z_hat
-            width = float(y @ belief.covariance_dot(y[None])[0]) ** 0.5
+            width = float(y @ posterior.covariance_dot(y[None])[0]) ** 0.5
             prior_width = float(np.linalg.norm(y * before))
-            if abs(float(y @ belief.theta_hat[0])) <= _MAX_TIE_GAP * width and width <= _MAX_TIE_WIDTH * prior_width:
+            if abs(float(y @ posterior.theta_hat[0])) <= _MAX_TIE_GAP * width and width <= _MAX_TIE_WIDTH * prior_width:
                 tied.append(self.oracle.decode(z))
         return tied
 
@@ -199,7 +199,7 @@ class Verdict:
         Oracle calls of this look.
     claim
         Text of the claim, valid if `stop`.
-    sample_next
+    requested_arms
         Arms to measure before the next look, instead of the policy's choices; None to leave the choice to the policy.
     z
         The answer that the claim is about, if it may differ from the best answer under the posterior.
@@ -214,23 +214,31 @@ class Verdict:
     threshold: float = float("nan")
     oracle_calls: int = 0
     claim: str = ""
-    sample_next: NDArray[np.int64] | None = field(default=None, repr=False)
+    requested_arms: NDArray[np.int64] | None = field(default=None, repr=False)
     z: Array | None = field(default=None, repr=False)
-    risk: float = field(default=float("nan"), repr=False)
+    error_probability: float = field(default=float("nan"), repr=False)
     rule: str = field(default="", repr=False)
 
     def state_dict(self) -> StateDict:
         """Return a verdict that stops as plain data."""
         assert self.stop
-        values = np.array([self.statistic, self.threshold, self.risk])
+        values = np.array([self.statistic, self.threshold, self.error_probability])
         return {"said": values, "calls": int(self.oracle_calls), "claim": self.claim, "z": self.z}
 
     @classmethod
     def restored(cls, data: StateDict, dim: int) -> Verdict:
         """Return the verdict of a state dictionary."""
-        statistic, threshold, risk = numbers(data["said"], 3)
+        statistic, threshold, error_probability = numbers(data["said"], 3)
         z = None if data["z"] is None else array(data["z"], np.float64, dim)
-        return cls(True, statistic, threshold, whole(data["calls"]), text(data["claim"]), z=z, risk=risk)
+        return cls(
+            True,
+            statistic,
+            threshold,
+            integer(data["calls"]),
+            string(data["claim"]),
+            z=z,
+            error_probability=error_probability,
+        )
 
 
 @dataclass(frozen=True)
@@ -276,11 +284,11 @@ class StoppingRule(ABC):
     epsilon: float = 0.0
     ratio: float = 1.1
     budget: int | None = None
-    needs_noise: bool = False
+    requires_noise_std: bool = False
     """Whether the claim requires a stated noise level."""
     proves: bool = False
     """Whether the claim is proved for every theta, so that it holds even if results contradict the prior."""
-    takes_actions: bool = True
+    supports_actions: bool = True
     """Whether the rule can be used in problems measured by actions."""
 
     requests_measurements: bool = False
@@ -308,12 +316,12 @@ class StoppingRule(ABC):
         ParameterError
             If the claim does not hold for the problem.
         """
-        if problem.measures_actions and not self.takes_actions:
+        if problem.measures_actions and not self.supports_actions:
             raise ParameterError(
                 f'stopping "{self.name}" plans single measurements, and this problem is measured by actions: use '
                 'stopping="certified", which holds however the data came, or "posterior"'
             )
-        if self.needs_noise and problem.noise_std is None:
+        if self.requires_noise_std and problem.noise_std is None:
             known = "" if estimate is None else f" (measurements so far say {estimate})"
             raise ParameterError(
                 f'stopping "{self.name}" makes a claim for noise of a stated size, which noise_std=None leaves open: '
@@ -327,27 +335,27 @@ class StoppingRule(ABC):
         """Progress of the proof of the claim; None before it has begun, and for rules without a proof."""
         return None
 
-    def unfinished(self, risk: float, epsilon: float) -> str:
+    def explain_missing_proof(self, error_probability: float, epsilon: float) -> str:
         """Describe why a run ended without the proof of its claim; empty for rules that prove nothing.
 
         `risk` is the posterior probability that the answer is worse than the best by more than epsilon.
         """
         if not self.proves:
             return ""
-        shown = f"{risk:.2g}" if risk > 0.0 else "near 0"
-        text = f"{wrong_in_words(epsilon)} with posterior probability {shown}, "
-        text += "but" if risk <= self.delta else "and"
-        text += " the proof for every theta is not complete: "
+        shown = f"{error_probability:.2g}" if error_probability > 0.0 else "near 0"
+        string = f"{describe_error(epsilon)} with posterior probability {shown}, "
+        string += "but" if error_probability <= self.delta else "and"
+        string += " the proof for every theta is not complete: "
         proof = self.proof
         if proof is None:
-            text += f'"{self.name}" has not explored enough to begin it'
+            string += f'"{self.name}" has not explored enough to begin it'
         else:
-            text += f'"{proof.rule}" has reached {proof.statistic:.3g} of {proof.threshold:.3g}'
+            string += f'"{proof.rule}" has reached {proof.statistic:.3g} of {proof.threshold:.3g}'
         if proof is not None and proof.remaining is not None:
-            text += f", and would take about {proof.remaining:,} more measurements"
-        if risk <= self.delta:
-            text += '; stopping="posterior" would have ended the run'
-        return text
+            string += f", and would take about {proof.remaining:,} more measurements"
+        if error_probability <= self.delta:
+            string += '; stopping="posterior" would have ended the run'
+        return string
 
     @property
     def requests(self) -> Requests:
@@ -363,8 +371,8 @@ class StoppingRule(ABC):
 
     def request(self, verdict: Verdict) -> None:
         """Replace the pending requests by the measurements that a verdict requests."""
-        if verdict.sample_next is not None:
-            self.requests.replace(verdict.sample_next.tolist())
+        if verdict.requested_arms is not None:
+            self.requests.replace(verdict.requested_arms.tolist())
 
     def results_changed(self, query_results: Measurements, in_proof: bool) -> None:
         """Update the rule after results were corrected or retracted.
@@ -402,23 +410,23 @@ class FixedConfidenceRule(StoppingRule):
     """Base class of rules with parameters delta, epsilon and ratio."""
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
-        check_rule(delta, epsilon, ratio)
+        check_rule_parameters(delta, epsilon, ratio)
         self.delta, self.epsilon, self.ratio = delta, epsilon, ratio
 
     def _frequentist_claim(self, how: str) -> str:
         """Return the text of a frequentist claim."""
-        wrong = wrong_in_words(self.epsilon)
+        wrong = describe_error(self.epsilon)
         return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
 
 
-def check_rule(delta: float, epsilon: float, ratio: float) -> None:
+def check_rule_parameters(delta: float, epsilon: float, ratio: float) -> None:
     """Raise a ParameterError for invalid parameters of a rule."""
     check_fraction("delta", delta)
     check_epsilon(epsilon)
     check_real("ratio", ratio, np.nextafter(1.0, 2.0), np.finfo(float).max, "a number larger than 1")
 
 
-def wrong_in_words(epsilon: float) -> str:
+def describe_error(epsilon: float) -> str:
     """Return the event whose probability a claim bounds: that the answer is wrong."""
     if epsilon == 0:
         return "the answer is not the best"

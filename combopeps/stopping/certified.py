@@ -14,11 +14,11 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
-from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_reach
+from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_identifiability
 from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
 from combopeps.stopping.requests import Requests
-from combopeps.utils.state_dict import StateDict, flag
+from combopeps.utils.state_dict import StateDict, boolean
 
 # Spacing of looks: at least the work of a look divided by _WORK_PER_MEASUREMENT, at most t / _MAX_SPACING_DIVISOR.
 # Looks without oracle calls may be more frequent than the ratio by the factor _CHEAP_LOOK_FACTOR.
@@ -63,7 +63,7 @@ class CertifiedRule(FixedConfidenceRule):
     """
 
     name = "certified"
-    needs_noise = proves = True
+    requires_noise_std = proves = True
     requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
@@ -107,21 +107,21 @@ class CertifiedRule(FixedConfidenceRule):
     def check(self, view: View) -> Verdict:
         """Run all tests that apply, cheaper ones first."""
         if self.first_look(view):
-            require_reach(view.oracle, view.data.arms, view.z_hat, self.epsilon)
+            require_identifiability(view.oracle, view.data.arms, view.z_hat, self.epsilon)
         flat = view.without_prior()
-        risk = float("nan")
+        error_probability = float("nan")
         if not self._is_directing:
-            risk = (flat or view).risk(self.epsilon)
-            self._is_directing = risk <= self.delta
+            error_probability = (flat or view).error_probability(self.epsilon)
+            self._is_directing = error_probability <= self.delta
         if not self._is_directing:
-            return Verdict(False, risk=risk)
+            return Verdict(False, error_probability=error_probability)
         if flat is None and not (self._by_actions and view.oracle.domain == "nonnegative"):
-            return Verdict(False, sample_next=view.data.missing, risk=risk)
+            return Verdict(False, requested_arms=view.data.missing, error_probability=error_probability)
         # With theta >= 0, a component that no action measures is treated as one of length 0.
         tested = flat or view
         verdict = self.certify(tested)
         arms = None if verdict.stop else self._direct(tested)
-        return replace(verdict, sample_next=arms, risk=risk)
+        return replace(verdict, requested_arms=arms, error_probability=error_probability)
 
     def certify(self, flat: View) -> Verdict:
         """Run the tests on a view without prior, regardless of the error probability."""
@@ -210,9 +210,9 @@ class CertifiedRule(FixedConfidenceRule):
     def load_state_dict(self, data: StateDict, problem: Problem) -> None:
         if not self._is_part:
             self.requests.load_state_dict(data["requests"])
-        arms, self._is_directing = problem.signal, flag(data["directing"])
-        self._oracle = problem.oracle if flag(data["looked"]) else None
-        if flag(data["started"]):
+        arms, self._is_directing = problem.signal, boolean(data["directing"])
+        self._oracle = problem.oracle if boolean(data["looked"]) else None
+        if boolean(data["started"]):
             self._start_on(problem.oracle, arms, data["supports"] is not None, data["nearly"] is not None)
         if self._best_test is not None:
             self._best_test.load_state_dict(data["supports"])
@@ -271,17 +271,24 @@ class HeuristicRule(FixedConfidenceRule):
     def check(self, view: View) -> Verdict:
         """Bound the GLR statistic; looks are more frequent where this takes no oracle calls."""
         t = view.t if view.actions is None else view.actions
-        threshold, risk = log((1 + log(max(t, 1))) / self.delta), float("nan")
+        threshold, error_probability = log((1 + log(max(t, 1))) / self.delta), float("nan")
         if self.ratio != self._cheap_ratio:
-            risk = view.risk(self.epsilon)
-            if risk > self.delta:  # the test cannot pass
-                return Verdict(False, threshold=threshold, risk=risk)
-        estimate = view.belief.normal
-        claim = self.claim if view.belief.dof[0] == np.inf else f"{self.claim}; the noise is an estimate"
+            error_probability = view.error_probability(self.epsilon)
+            if error_probability > self.delta:  # the test cannot pass
+                return Verdict(False, threshold=threshold, error_probability=error_probability)
+        estimate = view.posterior.normal
+        claim = self.claim if view.posterior.dof[0] == np.inf else f"{self.claim}; the noise is an estimate"
         bound = glr_bound(view.oracle, view.z_hat, estimate, target=threshold, rng=view.rng, epsilon=self.epsilon)
         if bound.oracle_calls == 0:
             self.ratio = self._cheap_ratio
-        return Verdict(bound.value >= threshold, bound.value, threshold, bound.oracle_calls, claim, risk=risk)
+        return Verdict(
+            bound.value >= threshold,
+            bound.value,
+            threshold,
+            bound.oracle_calls,
+            claim,
+            error_probability=error_probability,
+        )
 
 
 def _reached(outcome: Outcome) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from combopeps.policies.baselines.clucb import check_unit_arms, confidence_sets
 from combopeps.stopping.base import FixedConfidenceRule, Verdict, View
-from combopeps.stopping.certificates.glr import require_reach
+from combopeps.stopping.certificates.glr import require_identifiability
 
 
 class ClucbRule(FixedConfidenceRule):
@@ -43,7 +43,7 @@ class ClucbRule(FixedConfidenceRule):
     """
 
     name = "clucb"
-    needs_noise = proves = True
+    requires_noise_std = proves = True
     requests_measurements = True
 
     @property
@@ -56,9 +56,9 @@ class ClucbRule(FixedConfidenceRule):
         data = view.data
         if self.first_look(view):
             check_unit_arms(data.arms, 'use stopping="certified"')
-            require_reach(view.oracle, data.arms, view.z_hat, 0.0)
+            require_identifiability(view.oracle, data.arms, view.z_hat, 0.0)
         if not data.complete:
-            return Verdict(False, sample_next=data.missing)
+            return Verdict(False, requested_arms=data.missing)
         oracle, space, weights, totals = view.oracle, view.space, data.weights[None], data.totals[None]
         found = confidence_sets(oracle, space, data.arms, data.samples, weights, totals, delta=self.delta)
         lead = float(found.lead[0])

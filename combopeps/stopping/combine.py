@@ -12,7 +12,7 @@ from combopeps.problem import Problem
 from combopeps.stopping.base import Proof, StoppingRule, Verdict, View
 from combopeps.stopping.requests import Requests
 from combopeps.utils.state_dict import StateDict
-from combopeps.utils.validation import MOST_RUNS, check_count, check_integer, check_kind, check_positive
+from combopeps.utils.validation import MAX_RUNS, check_count, check_integer, check_kind, check_positive
 
 
 class BudgetRule(StoppingRule):
@@ -53,7 +53,7 @@ class BudgetRule(StoppingRule):
     def __init__(self, budget: int | None = None, *, simulations: int = 100, seconds: float = 2.0) -> None:
         if budget is not None:
             check_count("budget", budget)
-        check_integer("simulations", simulations, 0, MOST_RUNS)
+        check_integer("simulations", simulations, 0, MAX_RUNS)
         check_positive("seconds", seconds)
         self.budget, self.simulations, self.seconds = budget, int(simulations), float(seconds)
 
@@ -87,7 +87,10 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             check_kind("each rule", rule, StoppingRule)
         self.rules: Sequence[StoppingRule] = rules
         self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
-        self.needs_noise, self.proves = any(rule.needs_noise for rule in rules), any(rule.proves for rule in rules)
+        self.requires_noise_std, self.proves = (
+            any(rule.requires_noise_std for rule in rules),
+            any(rule.proves for rule in rules),
+        )
         self.requests_measurements = any(rule.requests_measurements for rule in rules)
         self.ratio = min(rule.ratio for rule in rules)
         self.budget = min((rule.budget for rule in rules if rule.budget is not None), default=None)
@@ -127,17 +130,25 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
 
     def check(self, view: View) -> Verdict:
         """Check all rules in order; return the first verdict that stops, or the first requests."""
-        calls, arms, risk = 0, None, float("nan")
+        calls, arms, error_probability = 0, None, float("nan")
         for rule in self.rules:
             verdict = rule.check(view)
             calls += verdict.oracle_calls
-            risk = verdict.risk if isnan(risk) else risk
+            error_probability = verdict.error_probability if isnan(error_probability) else error_probability
             if verdict.stop:
                 self.name, self.epsilon, self.proves = rule.name, rule.epsilon, rule.proves
                 claim = verdict.claim
                 if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
-                return Verdict(True, verdict.statistic, verdict.threshold, calls, claim, z=verdict.z, risk=risk)
+                return Verdict(
+                    True,
+                    verdict.statistic,
+                    verdict.threshold,
+                    calls,
+                    claim,
+                    z=verdict.z,
+                    error_probability=error_probability,
+                )
             rule.request(verdict)
-            arms = verdict.sample_next if arms is None else arms
-        return Verdict(False, oracle_calls=calls, sample_next=arms, risk=risk)
+            arms = verdict.requested_arms if arms is None else arms
+        return Verdict(False, oracle_calls=calls, requested_arms=arms, error_probability=error_probability)

@@ -44,7 +44,7 @@ class GuaranteedRule(FixedConfidenceRule):
     """
 
     name = "guaranteed"
-    needs_noise = proves = True
+    requires_noise_std = proves = True
     requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, epsilon: float = 0.0, ratio: float = 1.1) -> None:
@@ -68,7 +68,7 @@ class GuaranteedRule(FixedConfidenceRule):
         self.rule.check_problem(problem, estimate)
 
     def _choose(self, problem: Problem) -> None:
-        if problem.measures_actions and not self.rule.takes_actions:
+        if problem.measures_actions and not self.rule.supports_actions:
             self._use_certified("measurements are actions")
         elif BettingTest.fits(problem.oracle, problem.signal) and _is_large(problem):
             self._use_certified("fewest measurements as a rule on large graphs with cycles")

@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.alternatives.cone import ray_exits
-from combopeps.errors import NoAlternativeError, ReachError, ThetaError, TieError
+from combopeps.errors import IdentifiabilityError, NoAlternativeError, ThetaError, TieError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.constrained_argmax import binary_answers, can_force, force, one_at_a_time
+from combopeps.oracles.constrained_argmax import binary_answers, can_constrain, constrained_argmax, flip_one_component
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.problem import Problem
 from combopeps.stopping.certificates.lagrangian import Gaussian, lagrangian_bound
@@ -123,7 +123,7 @@ class LagrangianSeparator(Separator):
 
     def initial(self) -> Array:
         """Return for each component the rival closest in value that differs there."""
-        found = force(self.oracle, self.theta, one_at_a_time(np.arange(self.oracle.dim), self.z_star))
+        found = constrained_argmax(self.oracle, self.theta, flip_one_component(np.arange(self.oracle.dim), self.z_star))
         self.oracle_calls += self.oracle.dim
         return self._differences(found.answers)
 
@@ -303,7 +303,7 @@ def lower_bound(
         Two answers are equally good: tau* = 0.
     NoAlternativeError
         Z has a single answer.
-    ReachError
+    IdentifiabilityError
         The arms cannot distinguish z* from some answer: tau* = 0.
 
     Examples
@@ -413,7 +413,7 @@ class _CuttingPlanes:
         blind = self.problem.arms.blind(y)
         size = np.linalg.norm(blind, axis=1)
         if size.max() > 1e-9 * np.abs(y).max():
-            raise ReachError(
+            raise IdentifiabilityError(
                 f"no amount of measuring distinguishes {decode(self.z_star)} from "
                 f"{decode(self.z_star + y[size.argmax()])}: tau* = 0; add an arm with a component along the attribute "
                 "`direction`",
@@ -439,6 +439,6 @@ def _separator_for(oracle: ArgmaxOracle, theta: Array, z_star: Array, game: Game
     facets = oracle.facets(z_star)
     if facets is not None:
         return ListedSeparator(facets, theta, game)
-    if isinstance(game, UnitGame) and can_force(oracle):
+    if isinstance(game, UnitGame) and can_constrain(oracle):
         return LagrangianSeparator(oracle, theta, z_star, game)
     return RaySeparator(oracle, theta, z_star, game)

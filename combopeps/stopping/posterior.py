@@ -18,15 +18,27 @@ from math import ceil, inf, log, log1p
 
 import numpy as np
 
-from combopeps.alternatives.base import AlternativeSampler, AltProbability, Question, clopper_pearson, sample_posterior
-from combopeps.alternatives.budgeted_cone import Behind, SparingCone
+from combopeps.alternatives.base import (
+    AlternativeSampler,
+    AltProbability,
+    SamplingTask,
+    clopper_pearson,
+    draw_thetas_and_noise,
+)
+from combopeps.alternatives.budgeted_cone import BudgetedCone, FacetUnion
 from combopeps.alternatives.cone import Limits
-from combopeps.alternatives.error_probability import HALVINGS, ShiftedHalfSpaces, ask_better, over_noise, sparing_cone
+from combopeps.alternatives.error_probability import (
+    HALVINGS,
+    ShiftedHalfSpaces,
+    budgeted_cone,
+    oracle_beats,
+    over_noise,
+)
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array
-from combopeps.posterior.noise_level import ENOUGH
+from combopeps.posterior.noise_level import MIN_DOF
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.stopping.base import FixedConfidenceRule, Verdict, View, wrong_in_words
+from combopeps.stopping.base import FixedConfidenceRule, Verdict, View, describe_error
 from combopeps.stopping.certificates.alpha_spending import share_at
 
 _MONTE_CARLO_SHARE = 0.1  # of delta, for the error probability of the Monte Carlo bounds
@@ -111,11 +123,11 @@ class PosteriorRule(FixedConfidenceRule):
         return replace(found, stop=other.stop, statistic=statistic, oracle_calls=calls)
 
     def _decide(self, view: View) -> Verdict:
-        """Decide whether the claim holds under the belief of this view."""
-        estimate = view.risk(self.epsilon)
-        noise_known = view.belief.dof[0] == inf
-        if estimate > self.delta or view.belief.dof[0] < ENOUGH:
-            return Verdict(False, estimate, self.delta, risk=estimate)
+        """Decide whether the claim holds under the posterior of this view."""
+        estimate = view.error_probability(self.epsilon)
+        noise_known = view.posterior.dof[0] == inf
+        if estimate > self.delta or view.posterior.dof[0] < MIN_DOF:
+            return Verdict(False, estimate, self.delta, error_probability=estimate)
         threshold = (1.0 - _MONTE_CARLO_SHARE) * self.delta
         nu = _MONTE_CARLO_SHARE * self.delta * share_at(view.t)
         if not view.oracle.quick:
@@ -128,15 +140,15 @@ class PosteriorRule(FixedConfidenceRule):
             max_count = _MIN_COST_RATIO * draws * view.oracle.dim / _PROPOSALS  # each proposal is checked on all facets
             all_listed = count is not None and count <= min(Limits().max_facets, max_count)
             use_plain = draws * view.oracle.dim <= _MAX_DRAWN_ENTRIES and not (all_listed and noise_known)
-            method = self._bound_by_draws if use_plain else self._behind_half_spaces
+            method = self._bound_by_draws if use_plain else self._bound_by_half_spaces
             bound, calls, caveat = method(view, nu)
         claim = self._claim(view) + caveat
-        return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
+        return Verdict(bound <= threshold, bound, threshold, calls, claim, error_probability=estimate)
 
     def _draws(self, view: View) -> int:
         """Return the number of posterior draws of one look."""
         draws = ceil(_DRAWS_PER_DELTA / self.delta)
-        if view.belief.dof[0] == inf:
+        if view.posterior.dof[0] == inf:
             return draws
         # Half-spaces are looser where the noise is estimated, and more draws make the Clopper-Pearson bound tighter.
         return max(draws, min(_MAX_DRAW_FACTOR * draws, _MAX_EXTRA_ENTRIES // view.oracle.dim))
@@ -159,7 +171,7 @@ class PosteriorRule(FixedConfidenceRule):
             return self._bound_by_draws(view, nu)
         affordable = entries <= _MAX_DRAWN_ENTRIES
         share = nu / (2.0 + affordable)
-        bound, calls, caveat = self._behind_half_spaces(view, share)
+        bound, calls, caveat = self._bound_by_half_spaces(view, share)
         if bound > threshold and isinstance(view.space, RealSpace):
             other = self._bound_by_shifted(view, share)
             bound, calls, caveat = other[0], calls + other[1], other[2]
@@ -183,19 +195,19 @@ class PosteriorRule(FixedConfidenceRule):
 
     def _check_with_few_calls(self, view: View, estimate: float, threshold: float, nu: float) -> Verdict:
         """Decide for an oracle that is not quick, with the known answers and as few oracle calls as possible."""
-        belief, caveat = view.belief, ""
-        half_spaces = isinstance(view.space, RealSpace) or belief.is_diagonal
+        posterior, caveat = view.posterior, ""
+        half_spaces = isinstance(view.space, RealSpace) or posterior.is_diagonal
         is_small = 1.0 / self.delta > _MAX_DRAWS / _DRAWS_PER_DELTA  # delta is too small for draws
         if is_small and self.epsilon == 0.0 and half_spaces:
             cone = view.sampler.cone_of(view.question)
-            assert isinstance(cone, SparingCone)
-            cone.explore_in_full(belief, view.rng)
-            bound, calls, caveat = self._behind_half_spaces(view, nu)
+            assert isinstance(cone, BudgetedCone)
+            cone.search_in_full(posterior, view.rng)
+            bound, calls, caveat = self._bound_by_half_spaces(view, nu)
         elif is_small and isinstance(view.space, RealSpace):
             cone = view.sampler.cone_of(view.question)
-            assert isinstance(cone, SparingCone)
-            if not cone.memory.affords(_SEARCH_CALLS):
-                return Verdict(False, estimate, self.delta, risk=estimate)
+            assert isinstance(cone, BudgetedCone)
+            if not cone.memory.can_afford(_SEARCH_CALLS):
+                return Verdict(False, estimate, self.delta, error_probability=estimate)
             cone.refresh()
             bound, calls, caveat = self._bound_by_shifted(view, nu)
             cone.memory.aside += calls
@@ -211,18 +223,20 @@ class PosteriorRule(FixedConfidenceRule):
                 delta=self.delta,
             )
         claim = self._claim(view) + caveat
-        return Verdict(bound <= threshold, bound, threshold, calls, claim, risk=estimate)
+        return Verdict(bound <= threshold, bound, threshold, calls, claim, error_probability=estimate)
 
     def _claim(self, view: View) -> str:
-        belief, noise = view.belief, ""
-        if belief.dof[0] < inf:
-            noise = f", noise estimated from the data: {belief.sigma[0]:.3g}, {belief.dof[0]:.0f} degrees of freedom"
+        posterior, noise = view.posterior, ""
+        if posterior.dof[0] < inf:
+            noise = (
+                f", noise estimated from the data: {posterior.sigma[0]:.3g}, {posterior.dof[0]:.0f} degrees of freedom"
+            )
         return (
-            f"{wrong_in_words(self.epsilon)} with posterior probability at most {self.delta:g} "
-            f"(Bayesian, {belief.prior_in_words}{noise})"
+            f"{describe_error(self.epsilon)} with posterior probability at most {self.delta:g} "
+            f"(Bayesian, {posterior.prior_in_words}{noise})"
         )
 
-    def _behind_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
+    def _bound_by_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
         """Bound P(error) = (sum Phi(-b)) P(accepted, and an error), over the half-spaces found of the cone."""
         question, calls = view.question, 0
 
@@ -244,17 +258,17 @@ class PosteriorRule(FixedConfidenceRule):
 
     def _bound(self, view: View, nu: float, estimate_at: Callable[[float], AltProbability]) -> tuple[float, str]:
         """Bound the probability, over the posterior of the noise where that is estimated."""
-        belief, estimate = view.belief, estimate_at(1.0)
+        posterior, estimate = view.posterior, estimate_at(1.0)
         bound = estimate.upper_bound(nu)
-        if belief.dof[0] < inf:
-            bound = over_noise(belief, lambda eta: estimate_at(eta).upper_bound(nu / HALVINGS))
+        if posterior.dof[0] < inf:
+            bound = over_noise(posterior, lambda eta: estimate_at(eta).upper_bound(nu / HALVINGS))
         unknown = f", over the facets found: an estimated share of {estimate.missing:.1%} of the rest is unknown"
         return bound, "" if estimate.complete else unknown
 
 
 def error_bound(
     sampler: AlternativeSampler,
-    question: Question,
+    question: SamplingTask,
     rng: np.random.Generator,
     *,
     threshold: float,
@@ -272,7 +286,7 @@ def error_bound(
     the oracle calls allowed are used up. If these do not suffice for the first stage, no call is made, and the bound
     is 1.
     """
-    cone = sparing_cone(sampler, question)
+    cone = budgeted_cone(sampler, question)
     assert cone is not None
     memory = cone.memory
     free, spent = (_CALLS_OUTSIDE_RUN if memory.apart else _CALLS_IN_RUN) / delta, memory.aside
@@ -283,20 +297,20 @@ def error_bound(
         return first, 0
     nu = nu / 2.0 / _STAGES * share_at(t if memory.apart else memory.attempts + 1)
     rows = ceil(log(nu) / log1p(-room)) if room > 0.0 else inf
-    if room <= 0.0 or not memory.affords(rows, free):
+    if room <= 0.0 or not memory.can_afford(rows, free):
         return 1.0, 0
     memory.attempts += 1
-    beaten_by_known, hits, made, second = Behind(cone), 0, 0, 1.0
+    beaten_by_known, hits, made, second = FacetUnion(cone), 0, 0, 1.0
     for stage in range(_STAGES):
         draws = int(rows) * 2**stage - made
-        if stage and not (memory.affords(draws, free) and clopper_pearson(2 * hits, 2 * made, nu) <= room):
+        if stage and not (memory.can_afford(draws, free) and clopper_pearson(2 * hits, 2 * made, nu) <= room):
             break
         most = int(rows) * 2 ** (_STAGES - 1)
         for thetas in _draws(question, draws, rng):
             made += len(thetas)
             survived = thetas[~beaten_by_known(thetas, epsilon)]
             for begin in range(0, len(survived), _ORACLE_BATCH):
-                hits += int(ask_better(cone, survived[begin : begin + _ORACLE_BATCH], epsilon).sum())
+                hits += int(oracle_beats(cone, survived[begin : begin + _ORACLE_BATCH], epsilon).sum())
                 if clopper_pearson(hits, most, nu) > room:
                     return 1.0, memory.aside - spent
         second = clopper_pearson(hits, made, nu) if made else 1.0
@@ -307,32 +321,32 @@ def error_bound(
 
 def _known_bound(
     sampler: AlternativeSampler,
-    question: Question,
-    cone: SparingCone,
+    question: SamplingTask,
+    cone: BudgetedCone,
     rng: np.random.Generator,
     nu: float,
     epsilon: float,
     delta: float,
 ) -> float:
     """Bound the first term without oracle calls: by half-spaces where these are exact, else by plain draws."""
-    belief, oracle, z_hat, space, _ = question
-    half_spaces = isinstance(space, RealSpace) or belief.is_diagonal
-    if epsilon == 0.0 and half_spaces and belief.dof[0] == inf:
+    posterior, oracle, z_hat, space, _ = question
+    half_spaces = isinstance(space, RealSpace) or posterior.is_diagonal
+    if epsilon == 0.0 and half_spaces and posterior.dof[0] == inf:
         try:
-            return sampler.probability(belief, oracle, z_hat, rng, draws=_PROPOSALS, space=space).upper_bound(nu)
+            return sampler.probability(posterior, oracle, z_hat, rng, draws=_PROPOSALS, space=space).upper_bound(nu)
         except NoAlternativeError:
             return 0.0
     draws = ceil(_FREE_DRAWS / delta)
     draws = max(_FREE_DRAWS, min(draws, int(_MAX_PRODUCT_ENTRIES / max(1.0, cone.size * cone.entries))))
-    beaten_by_known, hits, made = Behind(cone), 0, 0
+    beaten_by_known, hits, made = FacetUnion(cone), 0, 0
     for thetas in _draws(question, draws, rng):
         hits, made = hits + int(beaten_by_known(thetas, epsilon).sum()), made + len(thetas)
     return clopper_pearson(hits, made, nu) if made else 1.0
 
 
-def _draws(question: Question, draws: int, rng: np.random.Generator) -> Iterator[Array]:
+def _draws(question: SamplingTask, draws: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield posterior draws in Theta, in batches."""
     per_batch = max(1, _BATCH_ENTRIES // question.oracle.dim)
     for begin in range(0, draws, per_batch):
-        thetas, inside = sample_posterior(question.belief, question.space, min(per_batch, draws - begin), rng)
+        thetas, inside = draw_thetas_and_noise(question.posterior, question.space, min(per_batch, draws - begin), rng)
         yield thetas[inside]

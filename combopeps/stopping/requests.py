@@ -35,7 +35,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict, array, fill, integers
+from combopeps.utils.state_dict import StateDict, array, integers, load_into
 
 
 class FreshResults:
@@ -130,9 +130,9 @@ class FreshResults:
 
     def load_state_dict(self, data: StateDict) -> None:
         """Restore from plain data."""
-        fill(self.counts, data["counts"])
-        fill(self.totals, data["totals"])
-        fill(self.squares, data["squares"])
+        load_into(self.counts, data["counts"])
+        load_into(self.totals, data["totals"])
+        load_into(self.squares, data["squares"])
         if (self.counts < 0).any() or ((self.squares > 0.0) != (self.counts > 0)).any():
             raise ValueError("counts and standard errors of fresh results contradict each other")
 
@@ -239,7 +239,7 @@ class Requests:
         self.wanted, self._open = deque(wanted.tolist()), dict(zip(ids, arms.tolist(), strict=True))
         self.fresh.load_state_dict(data["fresh"])
         for sums, name in ((self._weights, "weights"), (self._totals, "totals"), (self._pulls, "pulls")):
-            fill(sums, data[name])
+            load_into(sums, data[name])
 
     def require_open(self, open_queries: Container[int]) -> None:
         """Raise ValueError unless every query that was issued for a request is open."""

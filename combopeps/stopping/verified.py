@@ -32,11 +32,11 @@ from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
 from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
 from combopeps.stopping.certificates.alpha_spending import MIN_DELTA
-from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate, measurements_needed
+from combopeps.stopping.certificates.e_process import Bet, BettingAttempt, complete_estimate, measurements_needed
 from combopeps.stopping.certificates.fixed_plan import FixedPlan
-from combopeps.stopping.certificates.glr import other_answers, require_reach, rival_rows
+from combopeps.stopping.certificates.glr import other_answers, require_identifiability, rival_rows
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.utils.state_dict import StateDict, flag, load_sparse, real, sparse_state, whole
+from combopeps.utils.state_dict import StateDict, boolean, finite_float, integer, load_sparse, sparse_state
 from combopeps.utils.validation import check_fraction
 
 # Share of the remaining delta that is reserved for later attempts after a fixed plan, after bets on one answer, and
@@ -82,8 +82,8 @@ class VerifiedRule(FixedConfidenceRule):
     """
 
     name = "verified"
-    needs_noise = proves = True
-    takes_actions = False
+    requires_noise_std = proves = True
+    supports_actions = False
     requests_measurements = True
 
     def __init__(self, delta: float = 0.05, *, explore: float = 0.2, epsilon: float = 0.0, ratio: float = 1.1) -> None:
@@ -95,7 +95,7 @@ class VerifiedRule(FixedConfidenceRule):
                 f'got {delta!r}: use stopping="certified"'
             )
         self.explore, self.attempts = explore, 0
-        self._attempt: Bets | FixedPlan | None = None
+        self._attempt: BettingAttempt | FixedPlan | None = None
         self._placed: list[Bet] = []  # bets on the answers of all attempts
         self._left = (1.0 - _CERTIFICATE_SHARE) * delta  # remaining delta
         self._explore_threshold = explore  # halved after every failed attempt
@@ -160,28 +160,31 @@ class VerifiedRule(FixedConfidenceRule):
 
     def load_state_dict(self, data: StateDict, problem: Problem) -> None:
         arms, oracle, attempt = problem.signal, problem.oracle, data["attempt"]
-        self._oracle = oracle if flag(data["looked"]) else None
+        self._oracle = oracle if boolean(data["looked"]) else None
         self.requests.load_state_dict(data["requests"])
-        self.attempts, self._next_certificate = whole(data["attempts"], _MAX_ATTEMPTS), whole(data["next_certificate"])
-        self._left, self._explore_threshold = real(data["left"]), real(data["wanted"])
+        self.attempts, self._next_certificate = (
+            integer(data["attempts"], _MAX_ATTEMPTS),
+            integer(data["next_certificate"]),
+        )
+        self._left, self._explore_threshold = finite_float(data["left"]), finite_float(data["wanted"])
         self._placed = [Bet.restored(bet, oracle.dim) for bet in data["placed"]]
         if attempt is not None and attempt["kind"] == "bets":
-            self._attempt = Bets.restored(attempt, arms, self._placed)
+            self._attempt = BettingAttempt.restored(attempt, arms, self._placed)
         elif attempt is not None:
             self._attempt = FixedPlan.restored(attempt, arms, oracle, self.epsilon)
         self._certificate.load_state_dict(data["insurance"], problem)
         self._answers = None if data["answers"] is None else load_sparse(data["answers"], oracle.dim)
         self._proved = None if data["proved"] is None else Verdict.restored(data["proved"], oracle.dim)
-        self._by_certificate = flag(data["by_certificate"])
+        self._by_certificate = boolean(data["by_certificate"])
 
     def _check(self, view: View, first: bool) -> Verdict:
         if first:
-            require_reach(view.oracle, view.data.arms, view.z_hat, self.epsilon)
+            require_identifiability(view.oracle, view.data.arms, view.z_hat, self.epsilon)
         flat = view.without_prior()
         if flat is None:
-            risk = view.risk(self.epsilon)
-            arms = view.data.missing if risk <= self._explore_threshold else None
-            return Verdict(False, sample_next=arms, risk=risk)
+            error_probability = view.error_probability(self.epsilon)
+            arms = view.data.missing if error_probability <= self._explore_threshold else None
+            return Verdict(False, requested_arms=arms, error_probability=error_probability)
         if self._attempt is not None:
             verdict = self._continue(flat, self._attempt)
             if verdict is not None:
@@ -191,15 +194,19 @@ class VerifiedRule(FixedConfidenceRule):
         if self.attempts == _MAX_ATTEMPTS:
             own = self._under_own_data(flat)
             if own is None:
-                return Verdict(False, sample_next=self.requests.query_results.missing)
+                return Verdict(False, requested_arms=self.requests.query_results.missing)
             return self._certified(self._certificate.check(own))
-        risk = flat.risk(self.epsilon)
-        if risk > self._explore_threshold:
-            return Verdict(False, risk=risk)
+        error_probability = flat.error_probability(self.epsilon)
+        if error_probability > self._explore_threshold:
+            return Verdict(False, error_probability=error_probability)
         self._attempt = self._begin(flat)
-        return Verdict(False, sample_next=_next_batch(self._attempt.missing(self.requests.fresh), flat.rng), risk=risk)
+        return Verdict(
+            False,
+            requested_arms=_next_batch(self._attempt.missing(self.requests.fresh), flat.rng),
+            error_probability=error_probability,
+        )
 
-    def _begin(self, view: View) -> Bets | FixedPlan:
+    def _begin(self, view: View) -> BettingAttempt | FixedPlan:
         """Fix z_hat and the runner-up, and begin to test them.
 
         Answers that no earlier attempt was about take a new share of delta.
@@ -226,7 +233,7 @@ class VerifiedRule(FixedConfidenceRule):
         if rows is not None:
             self._bet_on(second, rows, now, epsilon)
         self._placed.sort(key=lambda bet: bet is not leader)
-        return Bets(data, self._placed, self.requests.fresh)
+        return BettingAttempt(data, self._placed, self.requests.fresh)
 
     def _bet_on(self, z: Array, rows: Sparse, now: Normal, epsilon: float) -> Bet:
         """Return the bets on an answer, from an earlier attempt if there are any."""
@@ -263,12 +270,12 @@ class VerifiedRule(FixedConfidenceRule):
             rows = None if self._answers is None else other_answers(self._answers, z_hat)
         return rows
 
-    def _continue(self, view: View, attempt: Bets | FixedPlan) -> Verdict | None:
+    def _continue(self, view: View, attempt: BettingAttempt | FixedPlan) -> Verdict | None:
         """Request missing measurements, or evaluate complete ones; return None when the attempt has failed."""
         fresh = self.requests.fresh
         missing = attempt.missing(fresh)
         if missing.any():
-            return Verdict(False, sample_next=_next_batch(missing, view.rng))
+            return Verdict(False, requested_arms=_next_batch(missing, view.rng))
         is_alive = attempt.look(view.data, view.z_hat, view.rng, fresh)
         found = Verdict(False, attempt.statistic, attempt.threshold, attempt.oracle_calls)
         if attempt.confirmed:
@@ -279,9 +286,9 @@ class VerifiedRule(FixedConfidenceRule):
             certified = None if own is None else self._certificate.certify(own)
             if certified is not None and certified.stop:
                 return self._certified(certified)
-            if isinstance(attempt, Bets) and attempt.lead.epsilon < self.epsilon:
+            if isinstance(attempt, BettingAttempt) and attempt.lead.epsilon < self.epsilon:
                 is_alive = is_alive and not self._is_expensive(attempt.remaining, attempt.lead.rows, view)
-        return replace(found, sample_next=_next_batch(attempt.missing(fresh), view.rng)) if is_alive else None
+        return replace(found, requested_arms=_next_batch(attempt.missing(fresh), view.rng)) if is_alive else None
 
     def _under_own_data(self, flat: View) -> View | None:
         """Return the view under the results of this run's queries alone; None while they leave a direction open.

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from combopeps.utils import files
-from combopeps.utils.files import refuse
-from combopeps.utils.label_format import shown
+from combopeps.utils.files import raise_format_error
+from combopeps.utils.label_format import printable
 from combopeps.utils.validation import as_path
 
-LARGEST = 1e150  # as for theta: beyond it, sums of squares overflow
+MAX_ABS_VALUE = 1e150  # as for theta: beyond it, sums of squares overflow
 _MISSING_VALUES = {"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "nat", "-", "--", "?", "<na>", "."}
 _GROUPED_PATTERN = r"[-+]?[1-9]\d{0,2}(%s\d{3})+"
 _GROUPED = {mark: re.compile(_GROUPED_PATTERN % re.escape(mark)) for mark in ",."}
@@ -97,14 +97,14 @@ def parse_cell(text: str, decimal: str = ".") -> float:
         value = float(plain) if is_plain(plain) else nan
     except ValueError:
         value = inf
-    if abs(value) < LARGEST:
+    if abs(value) < MAX_ABS_VALUE:
         return value
     cell = text.strip()
     if is_missing(cell):
         raise ValueError(f"must be a finite number, and there is none: got {cell!r}; leave such rows out")
     if _THOUSANDS.fullmatch(cell):
         raise ValueError(f"must be a finite number without thousands separators, got {cell!r:.40}; {_NUMBER_CURE}")
-    raise ValueError(f"must be a finite number below {LARGEST:g}, got {cell!r:.40}; {_NUMBER_CURE}")
+    raise ValueError(f"must be a finite number below {MAX_ABS_VALUE:g}, got {cell!r:.40}; {_NUMBER_CURE}")
 
 
 def _with_point(text: str) -> str:
@@ -145,7 +145,7 @@ class CsvFile:
 
     def refuse(self, message: str, line: int | None = None, field: str = "") -> NoReturn:
         """Raise a `FileFormatError` that begins with file, line and field."""
-        refuse(self.path, message, line, field)
+        raise_format_error(self.path, message, line, field)
 
     def numbers(self, cells: Sequence[tuple[int, str, str]]) -> list[float]:
         """Parse cells given as (line, field, text); errors name line and field."""
@@ -163,7 +163,7 @@ class CsvFile:
         return values
 
 
-def is_index(name: str) -> bool:
+def is_unnamed_column(name: str) -> bool:
     """Return whether a column has no name, such as the row numbers that pandas and R write."""
     return _INDEX_NAME.fullmatch(name.strip()) is not None
 
@@ -198,9 +198,9 @@ def read_csv(path: str | os.PathLike[str]) -> CsvFile:
                 lines.append((line, row))
             line = reader.line_num + 1 + skipped
     except csv.Error as cause:
-        refuse(path, f"this is not CSV: {cause}", reader.line_num + skipped)
+        raise_format_error(path, f"this is not CSV: {cause}", reader.line_num + skipped)
     if len(lines) < 2:
-        refuse(path, "a header and at least one row are needed")
+        raise_format_error(path, "a header and at least one row are needed")
     (first, header), *rows = lines
     _check_lengths(path, header, rows, _DELIMITER_NAMES[delimiter])
     header, rows = _drop_empty_columns(path, first, [name.strip() for name in header], rows)
@@ -209,10 +209,10 @@ def read_csv(path: str | os.PathLike[str]) -> CsvFile:
 
 def _decode(path: Path) -> str:
     """Read and decode a file: UTF-8 with or without a byte order mark, or UTF-16 with one."""
-    data = files.read(path)
+    data = files.read_regular(path)
     for mark, message in _OTHER_FORMATS.items():
         if data.startswith(mark):
-            refuse(path, message)
+            raise_format_error(path, message)
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark)), "utf-8-sig")
     try:
         text = data.decode(encoding)
@@ -221,7 +221,7 @@ def _decode(path: Path) -> str:
         text, bad = "", cause.start
     if bad >= 0:  # UTF-16 without a byte order mark decodes as UTF-8 with null characters
         line_breaks = data[:bad].count(b"\n") if encoding == "utf-8-sig" else text[:bad].count("\n")
-        refuse(path, f"this is not UTF-8 text; {_CSV_UTF8}", line_breaks + 1)
+        raise_format_error(path, f"this is not UTF-8 text; {_CSV_UTF8}", line_breaks + 1)
     return text
 
 
@@ -232,7 +232,7 @@ def _detect_delimiter(path: Path, text: str) -> str:
     candidates = [mark for mark in _DELIMITER_NAMES if mark in header]
     if len(candidates) > 1:
         names = " and ".join(_DELIMITER_NAMES[mark] for mark in candidates)
-        refuse(
+        raise_format_error(
             path,
             f"the header holds {names}; put names with such characters in quotes, or declare the delimiter in a "
             "line above the header: sep=,",
@@ -247,14 +247,14 @@ def _check_lengths(path: Path, header: list[str], rows: Rows, separators: str) -
     if not wrong:
         return
     if len(wrong) == len(rows) and all(length == len(header) + 1 for _, length in wrong):
-        refuse(
+        raise_format_error(
             path,
             f"every row has one field more than the header, which has {len(header)}: separate fields by {separators}, "
             "write decimals with a point, and, in R, use write.csv(..., row.names=FALSE)",
             wrong[0][0],
         )
     many = f" ({len(wrong)} of {len(rows)} lines are wrong)" if len(wrong) > 1 else ""
-    refuse(
+    raise_format_error(
         path,
         f"the header has {len(header)} fields, this line {wrong[0][1]}; separate them by {separators}, and put a field "
         f"that contains one in quotes{many}",
@@ -269,10 +269,12 @@ def _drop_empty_columns(path: Path, first: int, header: list[str], rows: Rows) -
     for column, name in enumerate(header):
         if not name and column:
             if any(row[column].strip() for _, row in rows):
-                refuse(path, f"column {column + 1} has no name; give it one, or leave it out", first, "header")
+                raise_format_error(
+                    path, f"column {column + 1} has no name; give it one, or leave it out", first, "header"
+                )
             continue
         if name in seen:
-            refuse(path, f"duplicate column {name!r}", first, "header")
+            raise_format_error(path, f"duplicate column {name!r}", first, "header")
         seen.add(name)
         kept.append(column)
     if len(kept) == len(header):
@@ -389,5 +391,5 @@ def _normalise(name: str) -> str:
 
 
 def _describe_available(names: Sequence[Hashable]) -> str:
-    named = [shown(name) for name in names if not (isinstance(name, str) and is_index(name))]
+    named = [printable(name) for name in names if not (isinstance(name, str) and is_unnamed_column(name))]
     return f"there are {', '.join(named[:8])}{', ...' if len(named) > 8 else ''}" if named else "there are none"

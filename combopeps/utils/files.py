@@ -32,7 +32,7 @@ def kind_of(mode: int) -> str:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
+def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
     """Open a regular file, and yield its descriptor; raise an OSError for other files, without blocking."""
     refuse_irregular(os.stat(path).st_mode)  # before opening, which has side effects on some devices
     fd = os.open(path, flags | _NONBLOCK | _BINARY)
@@ -43,21 +43,21 @@ def opened(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[i
         os.close(fd)
 
 
-def refuse(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
+def raise_format_error(path: Path, message: str, line: int | None = None, field: str = "") -> NoReturn:
     """Raise a `FileFormatError` that begins with file, line and field."""
     where = "".join((str(path), f", line {line}" if line else "", f", {field}" if field else ""))
     raise FileFormatError(f"{where}: {message}", str(path), line, field)
 
 
-def read(path: str | os.PathLike[str]) -> bytes:
+def read_regular(path: str | os.PathLike[str]) -> bytes:
     """Return the content of a regular file."""
     path = as_path(path)
-    with _as_format_errors(path, "read"), opened(path) as fd, open(fd, "rb", closefd=False) as file:
+    with _as_format_errors(path, "read"), open_regular(path) as fd, open(fd, "rb", closefd=False) as file:
         return file.read()
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Raise the error that `replace` would raise, before a long computation whose result is to be written."""
+    """Raise the error that `write_atomically` would raise, before a long computation whose result is to be written."""
     as_path(path)
     with _as_format_errors(path, "written"):
         _existing_mode(path)
@@ -67,7 +67,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
             )
 
 
-def replace(path: str | os.PathLike[str], data: bytes) -> None:
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a new or regular file atomically: readers get either the old or the new content.
 
     An existing file keeps its permissions, a new one has the default ones. Links, devices, pipes and folders are
@@ -77,9 +77,9 @@ def replace(path: str | os.PathLike[str], data: bytes) -> None:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     replace(f"{folder}/x", b"first")
-    ...     replace(f"{folder}/x", b"second")
-    ...     read(f"{folder}/x"), os.listdir(folder)
+    ...     write_atomically(f"{folder}/x", b"first")
+    ...     write_atomically(f"{folder}/x", b"second")
+    ...     read_regular(f"{folder}/x"), os.listdir(folder)
     (b'second', ['x'])
     """
     as_path(path)

@@ -22,9 +22,9 @@ from combopeps.errors import DependencyError
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-ASIDE = {"plain": False}
+OMITTED_FROM_JSON = {"plain": False}
 """Metadata of a dataclass field that JSON omits."""
-MOST_FIRST = {"most_first": True}
+SORTED_BY_COUNT = {"sort_by_count": True}
 """Metadata of a dataclass field with counts by label: representations show the largest ones first."""
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -108,11 +108,11 @@ def _number(p: float, percent: bool) -> str:
         return f"{100.0 * p:.10g}{NO_BREAK}%"
     exponent = floor(log10(p) + _ROUNDING)
     factor = f"{p / 10.0**exponent:.2g}" if exponent > -300 else "1"
-    power = f"10{raised(exponent)}"
+    power = f"10{superscript(exponent)}"
     return power if factor == "1" else f"{factor}{NO_BREAK}×{NO_BREAK}{power}"
 
 
-def raised(exponent: int) -> str:
+def superscript(exponent: int) -> str:
     """Format an exponent in superscript digits."""
     return ("⁻" if exponent < 0 else "") + "".join(_EXPONENTS[int(digit)] for digit in str(abs(exponent)))
 
@@ -145,12 +145,12 @@ class _LimitedRepr(reprlib.Repr):
             return repr(x)
 
 
-def brief(value: object, most: int = 400) -> str:
+def short_repr(value: object, most: int = 400) -> str:
     """Return the `repr` of a value in at most `most` characters; entries of collections are omitted first.
 
     Examples
     --------
-    >>> brief(["a", "b"]), brief(list(range(10_000)), most=20)
+    >>> short_repr(["a", "b"]), short_repr(list(range(10_000)), most=20)
     ("['a', 'b']", '[0, 1, 2, ...]')
     """
     text = ""
@@ -161,7 +161,7 @@ def brief(value: object, most: int = 400) -> str:
     return _shorten(text, most)
 
 
-class Brief:
+class ShortRepr:
     """Mixin for dataclasses with a short `repr`; use it with `@dataclass(repr=False)`."""
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Brief:
         return _shorten(text, _MAX_REPR_LENGTH)
 
 
-class Readable(Brief):
+class Readable(ShortRepr):
     """Mixin for dataclasses of results: a short `repr`, JSON data, and an HTML table in notebooks."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Readable(Brief):
         Tuples, sets (sorted) and arrays become lists. Dicts by label become lists of [label, value] pairs, as labels
         need not be strings. NaN and infinities become None, and a label that JSON cannot represent becomes its `repr`.
         """
-        document: dict[str, Any] = plain(self)
+        document: dict[str, Any] = to_json_data(self)
         return document
 
     def to_json(self, **options: Any) -> str:
@@ -196,18 +196,18 @@ class Readable(Brief):
         return html_table(type(self).__name__, rows)
 
 
-def plain(value: Any) -> Any:
+def to_json_data(value: Any) -> Any:
     """Convert a value to JSON data without NaN and infinities; see `Readable.to_dict`.
 
     Examples
     --------
-    >>> plain({("a", "b"): np.int64(3), ("b", "c"): float("nan")})
+    >>> to_json_data({("a", "b"): np.int64(3), ("b", "c"): float("nan")})
     [[['a', 'b'], 3], [['b', 'c'], None]]
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
+        return to_json_data(value.tolist())
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -217,29 +217,29 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(entry) for name, entry in _data_fields(value)}
+        return {name: to_json_data(entry) for name, entry in _data_fields(value)}
     return _plain_collection(value)
 
 
 def _plain_collection(value: Any) -> Any:
     """Convert a collection, or a value of another type, to JSON data."""
     if hasattr(value, "_asdict"):  # a named tuple
-        return {name: plain(entry) for name, entry in value._asdict().items()}
+        return {name: to_json_data(entry) for name, entry in value._asdict().items()}
     if isinstance(value, Mapping):
-        return [[plain(key), plain(entry)] for key, entry in value.items()]
+        return [[to_json_data(key), to_json_data(entry)] for key, entry in value.items()]
     if isinstance(value, (set, frozenset)):
-        return [plain(entry) for entry in in_order(value)]
+        return [to_json_data(entry) for entry in sort_mixed(value)]
     if isinstance(value, (list, tuple)):
-        return [plain(entry) for entry in value]
+        return [to_json_data(entry) for entry in value]
     return value.isoformat() if hasattr(value, "isoformat") else repr(value)
 
 
-def in_order(items: Iterable[Any]) -> list[Any]:
+def sort_mixed(items: Iterable[Any]) -> list[Any]:
     """Sort numbers by size, then strings, then other items by their `repr`: a reproducible order for sets.
 
     Examples
     --------
-    >>> in_order({"b", 2, ("c", "d"), 1.5, "a"})
+    >>> sort_mixed({"b", 2, ("c", "d"), 1.5, "a"})
     [1.5, 2, 'a', 'b', ('c', 'd')]
     """
 
@@ -251,7 +251,7 @@ def in_order(items: Iterable[Any]) -> list[Any]:
     return sorted(items, key=rank)
 
 
-def most_first(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:
+def sort_by_count(counts: Mapping[Hashable, float]) -> dict[Hashable, float]:
     """Sort counts in descending order; equal ones keep their order."""
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
@@ -288,8 +288,8 @@ def _shown_fields(record: Any) -> list[tuple[str, Any]]:
         value = getattr(record, field.name)
         if "interval" in field.metadata:
             value = _Unquoted(probability_text(value, getattr(record, field.metadata["interval"])))
-        elif field.metadata.get("most_first"):
-            value = most_first(value)
+        elif field.metadata.get("sort_by_count"):
+            value = sort_by_count(value)
         if field.repr:
             visible.append((field.name, value))
     return visible
@@ -305,7 +305,7 @@ def _cell_text(value: Any) -> str:
     """Format a value for a table: strings without quotes, floats with four digits."""
     if isinstance(value, str):
         return _shorten(value, 800)
-    return f"{value:.4g}" if isinstance(value, float) else brief(value)
+    return f"{value:.4g}" if isinstance(value, float) else short_repr(value)
 
 
 def _shorten(text: str, most: int) -> str:
@@ -318,14 +318,14 @@ _Z_95 = 1.959963984540054  # quantile of the normal distribution for 95 % interv
 
 
 @dataclass(frozen=True)
-class Share:
+class Proportion:
     """A proportion of runs with Wilson's 95 % confidence interval.
 
     Examples
     --------
-    >>> Share.of(80, 100)
+    >>> Proportion.of(80, 100)
     Share(value=0.8, low=0.711, high=0.867, runs=100)
-    >>> print(Share.of(0, 0))
+    >>> print(Proportion.of(0, 0))
     unknown
     """
 
@@ -335,7 +335,7 @@ class Share:
     runs: int
 
     @classmethod
-    def of(cls, hits: float, runs: int) -> Share:
+    def of(cls, hits: float, runs: int) -> Proportion:
         """Return the proportion of `hits` in `runs`; NaN with interval [0, 1] for no runs."""
         if runs == 0:
             return cls(float("nan"), 0.0, 1.0, 0)

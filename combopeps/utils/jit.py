@@ -1,7 +1,7 @@
 """`njit` of numba with a cache that is found in any environment, and kernels that are never compiled.
 
 Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. In
-short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `never_compile`, called
+short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `disable_compilation`, called
 before any kernels are imported, makes Python run them for a limited time; after that they are loaded from the cache if
 it contains them.
 
@@ -26,15 +26,15 @@ from hashlib import sha256
 from math import erfc, exp, expm1, inf, log, log1p, nan, sqrt
 from typing import Any
 
-__all__ = ["erfc", "exp", "expm1", "is_writable", "log", "log1p", "never_compile", "njit", "sqrt"]
+__all__ = ["disable_compilation", "erfc", "exp", "expm1", "is_writable", "log", "log1p", "njit", "sqrt"]
 
-QUICK = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
+MAX_PYTHON_SECONDS = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
 _MAX_PYTHON_ENTRIES = 200_000  # entries of array arguments, scratch space included, beyond which Python is too slow
 
 _compilation_disabled = False
 
 
-def never_compile() -> None:
+def disable_compilation() -> None:
     """Do not compile the kernels that are imported after this call."""
     global _compilation_disabled, exp, expm1, log, log1p, sqrt
     _compilation_disabled = True
@@ -152,7 +152,7 @@ class _UncompiledKernel:
     def __call__(self, *args: Any) -> Any:
         if _UncompiledKernel.is_running:
             return self.function(*args)
-        is_slow = _UncompiledKernel.python_seconds > QUICK or _count_entries(args) > _MAX_PYTHON_ENTRIES
+        is_slow = _UncompiledKernel.python_seconds > MAX_PYTHON_SECONDS or _count_entries(args) > _MAX_PYTHON_ENTRIES
         if is_slow and not self._missing:
             try:
                 return self._load()(*args)

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 
-def shown(value: object) -> str:
+def printable(value: object) -> str:
     r"""Return the text of a label, name or path; its `repr` if it contains non-printable characters.
 
     Examples
     --------
-    >>> print(shown("Zürich"), shown("a\x1b[2J"), shown("a\u202eb"))
+    >>> print(printable("Zürich"), printable("a\x1b[2J"), printable("a\u202eb"))
     Zürich 'a\x1b[2J' 'a\u202eb'
     """
     text = str(value)
@@ -20,7 +20,7 @@ def shown(value: object) -> str:
 
 def label_text(label: Any) -> str:
     """Return the text of a label: the parts of a tuple joined as in `a - b`."""
-    return " - ".join(map(shown, label)) if isinstance(label, tuple) else shown(label)
+    return " - ".join(map(printable, label)) if isinstance(label, tuple) else printable(label)
 
 
 def as_label(value: Any) -> Any:

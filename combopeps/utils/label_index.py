@@ -1,4 +1,4 @@
-"""`LabelBook`: find arms by their labels, or by the spelling of labels in text."""
+"""`LabelIndex`: find arms by their labels, or by the spelling of labels in text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LabelledOracle(Protocol):
         """Return other labels of the same component."""
 
 
-class LabelBook:
+class LabelIndex:
     """Index of labels: arms have the numbers 0, 1, ..., components pruned by the oracle -1, -2, ...
 
     Parameters
@@ -44,7 +44,7 @@ class LabelBook:
     Examples
     --------
     >>> from combopeps import TopKOracle
-    >>> book = LabelBook([7, "eight"], TopKOracle([7, "eight", "nine"], k=1))
+    >>> book = LabelIndex([7, "eight"], TopKOracle([7, "eight", "nine"], k=1))
     >>> book.find("eight"), book.match("7")
     (1, 0)
     """
@@ -84,12 +84,12 @@ class LabelBook:
 
     def by_words(self, words: Sequence[str]) -> Hashable:
         """Return the label given on a command line, by its parts as words or as one text such as `a - b`."""
-        found = self.meant_by_words(words)
+        found = self.candidates_by_words(words)
         if len(found) != 1:
             raise self.refusal(" ".join(words), found)
         return self._labels[self._require_arm(min(found))]
 
-    def meant_by_words(self, words: Sequence[str]) -> set[int]:
+    def candidates_by_words(self, words: Sequence[str]) -> set[int]:
         """Return the numbers of all labels that match the words."""
         return self._matches(tuple(words)) | self._matches(" ".join(words))
 

@@ -47,7 +47,7 @@ def check_jobs(n_jobs: int | None) -> None:
         )
 
 
-def hands(n_jobs: int | None) -> int:
+def n_workers(n_jobs: int | None) -> int:
     """How many processes that is."""
     from joblib import effective_n_jobs
 
@@ -55,7 +55,7 @@ def hands(n_jobs: int | None) -> int:
     return count
 
 
-def spread(
+def parallel_map(
     function: Callable[..., Any],
     tasks: Iterable[tuple[Any, ...]],
     *,
@@ -100,7 +100,7 @@ def spread(
 def _each(function: Callable[..., Any], work: list[tuple[Any, ...]], n_jobs: int | None) -> Iterator[Any]:
     from joblib import Parallel, delayed
 
-    if hands(n_jobs) == 1 or len(work) == 1:
+    if n_workers(n_jobs) == 1 or len(work) == 1:
         return (function(*task) for task in work)
     try:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
@@ -152,7 +152,7 @@ def _ask(address: str) -> None:
         comm.abort()
 
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, hands()).result()
+        thread.submit(asyncio.run, n_workers()).result()
 
 
 def _with_workers(client: Client) -> Client:

@@ -29,10 +29,10 @@ class ArrayState:
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the state."""
         for name in self._arrays:
-            fill(getattr(self, name), data[name.lstrip("_")])
+            load_into(getattr(self, name), data[name.lstrip("_")])
 
 
-def fill(into: NDArray[Any], given: Any) -> None:
+def load_into(into: NDArray[Any], given: Any) -> None:
     """Copy an array of the same dtype and shape into `into`, in place."""
     into[...] = array(given, into.dtype, *into.shape)
 
@@ -48,7 +48,7 @@ def array(given: Any, dtype: DTypeLike, *shape: int | None) -> NDArray[Any]:
     return given.copy()
 
 
-def whole(given: Any, most: int = _LARGEST, *, least: int = 0) -> int:
+def integer(given: Any, most: int = _LARGEST, *, least: int = 0) -> int:
     """Return an integer in [least, most]."""
     if type(given) is not int or not least <= given <= most:
         raise ValueError(f"expected an integer from {least} to {most}, got {given!r:.40}")
@@ -59,10 +59,10 @@ def integers(given: Any, most: int = _LARGEST, *, least: int = 0) -> list[int]:
     """Return a list of integers in [least, most]."""
     if not isinstance(given, list):
         raise ValueError("expected a list of integers")
-    return [whole(each, most, least=least) for each in given]
+    return [integer(each, most, least=least) for each in given]
 
 
-def real(given: Any) -> float:
+def finite_float(given: Any) -> float:
     """Return a finite float; state that may be infinite or NaN is stored in arrays."""
     if type(given) is not float or not np.isfinite(given):
         raise ValueError(f"expected a finite number, got {given!r:.40}")
@@ -76,14 +76,14 @@ def numbers(given: Any, count: int) -> list[float]:
     return [float(number) for number in given]
 
 
-def flag(given: Any) -> bool:
+def boolean(given: Any) -> bool:
     """Return a bool."""
     if type(given) is not bool:
         raise ValueError(f"expected True or False, got {given!r:.40}")
     return given
 
 
-def text(given: Any) -> str:
+def string(given: Any) -> str:
     """Return a string."""
     if type(given) is not str:
         raise ValueError(f"expected a string, got {given!r:.40}")

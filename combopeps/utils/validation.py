@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.errors import ComboPepsError, ParameterError
-from combopeps.utils.formatting import brief
+from combopeps.utils.formatting import short_repr
 
 LARGEST_INTEGER = 2**53  # the largest with all smaller integers representable as floats
-MOST_COMPONENTS = 10**8  # of an oracle: a vector takes 800 MB
-MOST_RUNS = 10**6  # in parallel, or of a plan
-MOST_ROUNDS = 10**9  # of a simulation
-MOST_DRAWS = 10**7  # of a sampler, in one call
-MOST_QUERIES = 100_000  # of one call of ask
+MAX_COMPONENTS = 10**8  # of an oracle: a vector takes 800 MB
+MAX_RUNS = 10**6  # in parallel, or of a plan
+MAX_ROUNDS = 10**9  # of a simulation
+MAX_DRAWS = 10**7  # of a sampler, in one call
+MAX_QUERIES = 100_000  # of one call of ask
 
 
 def check_integer(name: str, value: Any, least: int = 0, most: int = LARGEST_INTEGER) -> None:
@@ -110,7 +110,7 @@ def as_path(value: Any, name: str = "path") -> Path:
     return Path(value)
 
 
-def as_reals(name: str, value: Any, error: type[ComboPepsError] = ParameterError) -> NDArray[np.float64]:
+def as_float_array(name: str, value: Any, error: type[ComboPepsError] = ParameterError) -> NDArray[np.float64]:
     """Convert real numbers to an array of floats; masked and complex arrays are refused."""
     if isinstance(value, np.ma.MaskedArray):
         raise error(f"{name} is a masked array; fill the masked entries first")
@@ -141,6 +141,6 @@ def shown(value: Any) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     try:
-        return brief(value, 40)
+        return short_repr(value, 40)
     except Exception:  # an integer of thousands of digits, or a __repr__ that raises
         return f"<{type(value).__name__}>"

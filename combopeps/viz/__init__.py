@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from combopeps.viz.answers import component_samples, plot_answer, plot_result
-    from combopeps.viz.build_view_model import facts_of
+    from combopeps.viz.build_view_model import report_data
     from combopeps.viz.canvas import new_axes, save
     from combopeps.viz.curves import (
         plot_cost,
@@ -14,42 +14,42 @@ if TYPE_CHECKING:
         plot_pulls,
         plot_stopping_times,
     )
-    from combopeps.viz.error_curve import Curve
+    from combopeps.viz.error_curve import ErrorCurve
     from combopeps.viz.html import Live, fragment, render, report
-    from combopeps.viz.plans import plot_ends, plot_right
+    from combopeps.viz.plans import plot_run_lengths, plot_share_correct
     from combopeps.viz.view_model import ReportData
 
 __all__ = [
-    "Curve",
+    "ErrorCurve",
     "Live",
     "ReportData",
     "component_samples",
-    "facts_of",
     "fragment",
     "new_axes",
     "plot_answer",
     "plot_cost",
-    "plot_ends",
     "plot_error_probability",
     "plot_identification",
     "plot_pulls",
     "plot_result",
-    "plot_right",
+    "plot_run_lengths",
+    "plot_share_correct",
     "plot_stopping_times",
     "render",
     "report",
+    "report_data",
     "save",
 ]
 
 # Imported on first use: plots need matplotlib, pages need jinja2.
 _MODULES = {
     "viz.answers": "component_samples plot_answer plot_result",
-    "viz.build_view_model": "facts_of",
+    "viz.build_view_model": "report_data",
     "viz.canvas": "new_axes save",
     "viz.curves": "plot_cost plot_error_probability plot_identification plot_pulls plot_stopping_times",
-    "viz.error_curve": "Curve",
+    "viz.error_curve": "ErrorCurve",
     "viz.html": "Live fragment render report",
-    "viz.plans": "plot_ends plot_right",
+    "viz.plans": "plot_run_lengths plot_share_correct",
     "viz.view_model": "ReportData",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

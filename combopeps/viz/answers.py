@@ -11,10 +11,10 @@ from combopeps.errors import ParameterError
 from combopeps.oracles import MatchingOracle, ShortestPathOracle, SpanningTreeOracle, TopKOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.session.result import Result
-from combopeps.viz.canvas import ANSWER, OTHER, RIVAL, legend_below, literal, new_axes, short
+from combopeps.viz.canvas import ANSWER, OTHER, RUNNER_UP, legend_below, literal, new_axes, short
 from combopeps.viz.curves import plot_pulls
 from combopeps.viz.layout import MAX_LAYOUT_EDGES
 from combopeps.viz.maps import draw_on_graph
@@ -39,7 +39,7 @@ def plot_answer(
     rival: Array | None = None,
     samples: Array | None = None,
     theta: Array | None = None,
-    belief: GaussianBelief | None = None,
+    posterior: GaussianPosterior | None = None,
     pos: Mapping[Hashable, Any] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -55,7 +55,7 @@ def plot_answer(
         Numbers of samples of the components, (d,): they determine line widths.
     theta
         True parameter, drawn as long as there are no samples.
-    belief
+    posterior
         Posterior; for a ranking, its means and intervals of two standard deviations are drawn.
     pos
         For a route or a tree: a dict from nodes to their coordinates (x, y), which may be degrees of longitude and
@@ -79,7 +79,7 @@ def plot_answer(
     runner_up = zeros if rival is None else rival
     counts = zeros if samples is None else np.asarray(samples, dtype=np.float64)
     if isinstance(oracle, TopKOracle):
-        return _draw_ranking(oracle, answer, belief, theta, counts, ax)
+        return _draw_ranking(oracle, answer, posterior, theta, counts, ax)
     if isinstance(oracle, _NETWORKS) and (oracle.dim <= MAX_LAYOUT_EDGES or pos is not None or oracle.pos):
         return draw_on_graph(oracle, answer, runner_up, counts, ax, pos)
     if isinstance(oracle, MatchingOracle):
@@ -127,13 +127,13 @@ def plot_result(result: Result, *, pos: Mapping[Hashable, Any] | None = None, ax
     >>> plot_result(result).get_title().startswith("the best 1 of 3 after")
     True
     """
-    return plot_measured(result.session.problem, result, result.belief, pos=pos, ax=ax)
+    return plot_measured(result.session.problem, result, result.posterior, pos=pos, ax=ax)
 
 
 def plot_measured(
     problem: Problem,
     found: Result | Status,
-    belief: GaussianBelief,
+    posterior: GaussianPosterior,
     *,
     pos: Mapping[Hashable, Any] | None = None,
     ax: Axes | None = None,
@@ -144,18 +144,18 @@ def plot_measured(
         return plot_pulls(found.pulls, ax=ax)
     runner_up = None if found.runner_up is None else oracle.encode(found.runner_up)
     samples = component_samples(arms, found.pulls.values())
-    return plot_answer(oracle, found.z, rival=runner_up, samples=samples, belief=belief, pos=pos, ax=ax)
+    return plot_answer(oracle, found.z, rival=runner_up, samples=samples, posterior=posterior, pos=pos, ax=ax)
 
 
 def _draw_ranking(
-    oracle: TopKOracle, z: Array, belief: GaussianBelief | None, theta: Array | None, samples: Array, ax: Axes
+    oracle: TopKOracle, z: Array, posterior: GaussianPosterior | None, theta: Array | None, samples: Array, ax: Axes
 ) -> Axes:
     """Draw posterior means with intervals of two standard deviations, or the truth, and the cut after the k-th item.
 
     Of many items, only those near the cut are shown.
     """
-    if belief is not None:
-        mean, half_width = belief.theta_hat[0], 2.0 * belief.std[0]
+    if posterior is not None:
+        mean, half_width = posterior.theta_hat[0], 2.0 * posterior.std[0]
     else:
         mean, half_width = (np.zeros(oracle.dim) if theta is None else theta), np.zeros(oracle.dim)
     order = np.lexsort((-mean, z == 0))
@@ -169,10 +169,10 @@ def _draw_ranking(
             capsize=2, label="chosen" if is_chosen else "not chosen",
         )  # fmt: skip
     if z.any():
-        ax.axhline(oracle.k + 0.5, color=RIVAL, linestyle="--", linewidth=2.0, label=f"cut at k = {oracle.k}")
+        ax.axhline(oracle.k + 0.5, color=RUNNER_UP, linestyle="--", linewidth=2.0, label=f"cut at k = {oracle.k}")
     ax.set_yticks(at, [short(oracle.components[i]) for i in shown], fontsize=9 if len(shown) <= 20 else 7)
     ax.set_ylim(at[-1] + 0.7, at[0] - 0.7)
-    ax.set_xlabel("posterior mean, with two standard deviations" if belief is not None else "true mean")
+    ax.set_xlabel("posterior mean, with two standard deviations" if posterior is not None else "true mean")
     total = f" after {int(samples.sum()):,} samples" if samples.any() else ""
     ranks = "" if len(shown) == oracle.dim else f", ranks {at[0]} to {at[-1]}"
     ax.set_title(f"the best {oracle.k} of {oracle.dim}{total}{ranks}", fontsize=10, pad=22)
@@ -203,7 +203,7 @@ def _draw_matching(oracle: MatchingOracle, z: Array, runner_up: Array, samples: 
     alpha = 0.15 + 0.6 * share[rest]
     ax.add_collection(LineCollection(lines[rest], colors=OTHER, linewidths=0.3 + extra * share[rest], alpha=alpha))
     ax.add_collection(LineCollection(lines[chosen], colors=ANSWER, linewidths=1.5 + extra * share[chosen]))
-    ax.add_collection(LineCollection(lines[differs], colors=RIVAL, linewidths=2.0, linestyles="--"))
+    ax.add_collection(LineCollection(lines[differs], colors=RUNNER_UP, linewidths=2.0, linestyles="--"))
     size = 9 if n_rows <= _MAX_LARGE_LABELS else 7
     for x, column, align, offset in ((0.0, left, "right", -6), (1.0, right, "left", 6)):
         ax.plot([x] * len(column), list(column.values()), "o", color="black", markersize=3)
@@ -213,7 +213,11 @@ def _draw_matching(oracle: MatchingOracle, z: Array, runner_up: Array, samples: 
             )
     ax.set(xlim=(-0.35, 1.35), ylim=(-1.02, 0.02))
     ax.set_axis_off()
-    entries = (ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs), (OTHER, "-", "other pairs", rest)
+    entries = (
+        (ANSWER, "-", "answer", chosen),
+        (RUNNER_UP, "--", "runner-up", differs),
+        (OTHER, "-", "other pairs", rest),
+    )
     legend_below(ax, *entries)
     total = f": width = samples, {int(samples.sum()):,} in all" if samples.any() else ""
     part = "" if len(left) == len(oracle.left) else f"\n{len(left)} rows, the runner-up's and the most measured"

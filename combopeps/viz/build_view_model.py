@@ -11,15 +11,15 @@ import numpy as np
 from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.posterior.gaussian import GaussianBelief
-from combopeps.posterior.noise_level import ENOUGH
+from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.posterior.noise_level import MIN_DOF
 from combopeps.problem import Problem
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation, Result, Status, TopAnswer
 from combopeps.utils.formatting import probability_text
 from combopeps.viz.describe import action_oracle, answer_text, difference_text, kind_of, problem_text
-from combopeps.viz.error_curve import Curve
+from combopeps.viz.error_curve import ErrorCurve
 from combopeps.viz.figures import picture_of
 from combopeps.viz.svg import log_chart
 from combopeps.viz.view_model import (
@@ -42,7 +42,7 @@ _MAX_HEADLINE, _MAX_ANSWER = 110, 1_500
 _MAX_DIM_OF_LEADERS, _MAX_ERROR_OF_LEADERS = 100, 0.97
 
 
-def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str = "") -> ReportData:
+def report_data(found: Campaign | Result, *, curve: ErrorCurve | None = None, title: str = "") -> ReportData:
     """Return the contents of the report page; takes about as long as one look of the stopping rule.
 
     Parameters
@@ -59,7 +59,7 @@ def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str
     >>> from combopeps import TopKOracle, identify
     >>> noise = np.random.default_rng(0)
     >>> result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal())
-    >>> facts = facts_of(result)
+    >>> facts = report_data(result)
     >>> facts.kind, facts.answer.short, facts.stop
     ('The best 1 of 3', 'b', True)
     """
@@ -67,10 +67,10 @@ def facts_of(found: Campaign | Result, *, curve: Curve | None = None, title: str
         return _of_result(found, title)
     if not isinstance(found, Campaign):
         raise ParameterError(f"found must be a Campaign or a Result, got {type(found).__name__}")
-    return _of_campaign(found, Curve() if curve is None else curve, title)
+    return _of_campaign(found, ErrorCurve() if curve is None else curve, title)
 
 
-def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> ReportData:
+def _of_campaign(campaign: Campaign, curve: ErrorCurve, title: str) -> ReportData:
     status = campaign.status()
     curve.follow(campaign)
     problem, document = campaign.problem, campaign.header["problem"]
@@ -81,13 +81,13 @@ def _of_campaign(campaign: Campaign, curve: Curve, title: str) -> ReportData:
     return _report_data(
         problem,
         status,
-        campaign.belief,
+        campaign.posterior,
         status.top_answers if _shows_leaders(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
         cost=status.cost if _has_costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
         stop=status.stop,
-        why_not_stopped="" if status.stop else why_not_stopped(campaign.stopping, status, campaign.belief),
+        why_not_stopped="" if status.stop else why_not_stopped(campaign.stopping, status, campaign.posterior),
         rule=campaign.stopping,
         policy=campaign.policy_name,
         seed=campaign.seed,
@@ -118,7 +118,7 @@ def _of_result(result: Result, title: str) -> ReportData:
     return _report_data(
         problem,
         result,
-        result.belief,
+        result.posterior,
         result.top_answers if _shows_leaders(problem, result) else [],
         title=title,
         cost=result.cost if _has_costs(problem) else None,
@@ -138,7 +138,7 @@ def _of_result(result: Result, title: str) -> ReportData:
 def _report_data(
     problem: Problem,
     found: Status | Result,
-    belief: GaussianBelief,
+    posterior: GaussianPosterior,
     leaders: Sequence[TopAnswer],
     *,
     title: str,
@@ -150,7 +150,7 @@ def _report_data(
     """Return report data: what campaigns and results have in common, and the other fields as given."""
     oracle, kind = problem.oracle, kind_of(problem.oracle)
     pulls = np.array(list(found.pulls.values()), dtype=float)
-    most_measured, other_arms = _most_measured(problem, belief, pulls)
+    most_measured, other_arms = _most_measured(problem, posterior, pulls)
     runner_up = None if found.runner_up is None else _answer(found.runner_up, oracle)
     return ReportData(
         title=clipped_label(title or kind.name),
@@ -172,12 +172,12 @@ def _report_data(
         other_arms=other_arms,
         open_queries=tuple(_open_queries(queries[:_MAX_QUERIES], leases, action_oracle(problem))),
         unlisted_queries=tuple(query.id for query in queries[_MAX_QUERIES:]),
-        picture=picture_of(PictureData.of(problem, found, belief, pulls)),
+        picture=picture_of(PictureData.of(problem, found, posterior, pulls)),
         **fields,
     )
 
 
-def why_not_stopped(rule: str, status: Status, belief: GaussianBelief) -> str:
+def why_not_stopped(rule: str, status: Status, posterior: GaussianPosterior) -> str:
     """Return why the rule is not satisfied although the error probability is at most delta; else an empty string."""
     if not status.error_probability <= status.delta:
         return ""
@@ -186,7 +186,7 @@ def why_not_stopped(rule: str, status: Status, belief: GaussianBelief) -> str:
     if rule != "posterior":
         without = "" if rule == "heuristic" else ", by the measurements alone, without the prior"
         return f"{estimate} is an estimate; the rule “{rule}” applies a stricter test{without}, which is not passed yet"
-    if belief.dof[0] < ENOUGH:
+    if posterior.dof[0] < MIN_DOF:
         return (
             f"{estimate} is at most {delta}, but the size of the noise is estimated, too, and for that there are "
             "too few repetitions yet"
@@ -235,13 +235,13 @@ def _leaders(leaders: Sequence[TopAnswer], found: Recommendation, oracle: Argmax
         yield TopAnswerRow(_answer(leader.answer, oracle).short, difference, leader.probability, leader.interval)
 
 
-def _most_measured(problem: Problem, belief: GaussianBelief, pulls: Array) -> tuple[tuple[ArmRow, ...], str]:
+def _most_measured(problem: Problem, posterior: GaussianPosterior, pulls: Array) -> tuple[tuple[ArmRow, ...], str]:
     """Return the arms with the most measurements, and a sentence about the others."""
     order = np.argsort(-pulls, kind="stable")[:_MAX_ARMS]
     order = order[pulls[order] > 0]
     arms = problem.arms
-    mean = arms.dot(belief.theta_hat)[0]
-    std = np.sqrt(belief.arm_widths()[0]) * problem.noise
+    mean = arms.dot(posterior.theta_hat)[0]
+    std = np.sqrt(posterior.arm_widths()[0]) * problem.noise
     rows = [ArmRow(clipped_label(arms.labels[i]), int(pulls[i]), float(mean[i]), float(std[i])) for i in order.tolist()]
     others, never = int((pulls > 0).sum()) - len(rows), int((pulls == 0).sum())
     rest = int(pulls.sum()) - sum(row.count for row in rows)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from combopeps.oracles.base import Array
 
 # The palette of Okabe and Ito, which is distinguishable with all common kinds of colour blindness.
-ANSWER, RIVAL, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
+ANSWER, RUNNER_UP, OTHER = "#0072B2", "#D55E00", "#9A9A9A"
 DARK, FAINT = "#707070", "#DADADA"  # edges of large maps: measured, not measured
 CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#7F7F7F"]
 # Lines differ in style and markers, too: colour alone is not enough for every reader and printer.
@@ -67,7 +67,7 @@ def save(ax: Axes, path: str | os.PathLike[str]) -> None:
         figure.savefig(picture, format=_format(path), dpi=130)
     except ValueError as cause:
         raise FileFormatError(f"{path}: the picture cannot be written: {cause}", str(path)) from None
-    files.replace(path, picture.getvalue())
+    files.write_atomically(path, picture.getvalue())
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
 from combopeps.session.result import Result
 from combopeps.session.trace import Trace
-from combopeps.utils.formatting import most_first
+from combopeps.utils.formatting import sort_by_count
 from combopeps.viz.canvas import ANSWER, CYCLE, MARKERS, STYLES, new_axes, short
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plot_pulls(pulls: Mapping[Hashable, int] | Result | Status | Trace, *, ax: A
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['b', 'a', 'c']
     """
-    order = list(most_first(_counts(pulls)).items())
+    order = list(sort_by_count(_counts(pulls)).items())
     ax = new_axes() if ax is None else ax
     shown = order[:_MAX_BARS]
     at = np.arange(len(shown))

@@ -21,8 +21,8 @@ from combopeps.oracles import (
 )
 from combopeps.oracles.base import ArgmaxOracle, LogCardinality
 from combopeps.problem import Problem
-from combopeps.utils.formatting import in_order, raised
-from combopeps.utils.label_format import label_text, shown
+from combopeps.utils.formatting import sort_mixed, superscript
+from combopeps.utils.label_format import label_text, printable
 
 
 def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 40, arrow: str = "->") -> str:
@@ -51,22 +51,24 @@ def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 
     if isinstance(oracle, MilpOracle) and isinstance(answer, dict):
         answer = {label: number for label, number in answer.items() if number}
     if isinstance(answer, MultiPath):
-        steps = [f"-[{shown(key)}]-> {shown(node)}" for key, node in zip(answer.keys, answer.nodes[1:], strict=True)]
-        return " ".join([shown(answer.nodes[0]), *_cut(steps, most)])
+        steps = [
+            f"-[{printable(key)}]-> {printable(node)}" for key, node in zip(answer.keys, answer.nodes[1:], strict=True)
+        ]
+        return " ".join([printable(answer.nodes[0]), *_cut(steps, most)])
     if isinstance(answer, list):
-        return f" {arrow} ".join(_cut([shown(node) for node in answer], most))
+        return f" {arrow} ".join(_cut([printable(node) for node in answer], most))
     if isinstance(answer, dict):
-        return ", ".join(_cut([f"{shown(i)}: {_part_text(j)}" for i, j in answer.items()], most))
+        return ", ".join(_cut([f"{printable(i)}: {_part_text(j)}" for i, j in answer.items()], most))
     if isinstance(answer, (set, frozenset)):
-        return ", ".join(_cut([label_text(item) for item in in_order(answer)], most)) or "nothing"
+        return ", ".join(_cut([label_text(item) for item in sort_mixed(answer)], most)) or "nothing"
     return label_text(answer)
 
 
 def _part_text(part: Any) -> str:
     """Return a partner, a number, or the members of a group as text."""
     if isinstance(part, (set, frozenset)):
-        return " + ".join(label_text(item) for item in in_order(part)) or "nothing"
-    return shown(part)
+        return " + ".join(label_text(item) for item in sort_mixed(part)) or "nothing"
+    return printable(part)
 
 
 def difference_text(
@@ -93,7 +95,7 @@ def difference_text(
         return "; ".join(_cut(stretches, most))
     if isinstance(answer, dict):
         changed = [(i, other[i], j) for i, j in answer.items() if other[i] != j]
-        changes = [f"{shown(i)}: {_part_text(new)} instead of {_part_text(old)}" for i, new, old in changed]
+        changes = [f"{printable(i)}: {_part_text(new)} instead of {_part_text(old)}" for i, new, old in changed]
         return ", ".join(_cut(changes, most))
     if isinstance(answer, (set, frozenset)):
         return f"{answer_text(other - answer, most=most)} instead of {answer_text(answer - other, most=most)}"
@@ -180,13 +182,13 @@ def _cardinality_text(size: LogCardinality | None) -> str:
     if size is None:
         return ""
     power = size / log(10)
-    number = f"{round(exp(size)):,}" if power < 7 else f"{10 ** (power % 1.0):.1f} × 10{raised(int(power))}"
+    number = f"{round(exp(size)):,}" if power < 7 else f"{10 ** (power % 1.0):.1f} × 10{superscript(int(power))}"
     return f", {number if size.exact else f'at most {number}'} answers"
 
 
 def _route_kind(oracle: Any) -> Kind:
     best = "Shortest" if oracle.objective == "min" else "Best"
-    return Kind(f"{best} route from {shown(oracle.source)} to {shown(oracle.target)}", "edge", "edges")
+    return Kind(f"{best} route from {printable(oracle.source)} to {printable(oracle.target)}", "edge", "edges")
 
 
 def _tree_kind(oracle: Any) -> Kind:

@@ -15,14 +15,14 @@ from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
-from combopeps.random import Streams, named
+from combopeps.random import Streams, named_seed
 from combopeps.stopping.base import View
 
 _GRID_RATIO = 1.4  # of successive sample numbers: 33 points up to 100,000 measurements
 _MAX_SECONDS = 2.0  # for one update
 
 
-class Curve:
+class ErrorCurve:
     """Error probabilities of a campaign on a grid of sample numbers; updates compute new points only.
 
     Parameters
@@ -45,7 +45,7 @@ class Curve:
     >>> campaign = Campaign.create(tempfile.mkdtemp() + "/beans.db", TopKOracle(["a", "b"], k=1))
     >>> campaign.observe_table([("a", 5.0), ("b", 1.0), ("a", 5.5)])
     all 3 rows taken
-    >>> [t for t, _ in Curve().follow(campaign).points]
+    >>> [t for t, _ in ErrorCurve().follow(campaign).points]
     [1, 2, 3]
     """
 
@@ -56,7 +56,7 @@ class Curve:
         self._policy: Policy | None = None
         self._version: tuple[object, int] | None = None  # header and number of corrections of the campaign
 
-    def follow(self, campaign: Campaign) -> Curve:
+    def follow(self, campaign: Campaign) -> ErrorCurve:
         """Add points for new results, and return the curve; start again after a correction."""
         with campaign._reading():
             version, results = (campaign.header, campaign._corrections), campaign._ledger.results
@@ -65,7 +65,7 @@ class Curve:
                 self._n_rows, self._next_samples = 0, 1
                 # Only the posterior is needed, and it is the same for all policies: take the cheapest one.
                 self._policy = policy_class("top-two")(
-                    campaign.problem, streams=Streams([named(campaign.header["seed"], "policy")])
+                    campaign.problem, streams=Streams([named_seed(campaign.header["seed"], "policy")])
                 )
             policy, self._policy = self._policy, None  # after an exception, the next update starts again
             new = results.counted()
@@ -102,6 +102,6 @@ class Curve:
         snapshot = policy.without_cache()
         try:
             view = View(snapshot, snapshot.streams.named(0, "look", snapshot.samples))
-            self.points.append((snapshot.samples, view.risk(campaign.epsilon)))
+            self.points.append((snapshot.samples, view.error_probability(campaign.epsilon)))
         except ComboPepsError:  # a sampler may give up; later points may be easier
             self.left_out += 1

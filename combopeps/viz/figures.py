@@ -94,7 +94,7 @@ def _components(data: PictureData) -> Picture:
 def _listed_answers(data: PictureData) -> Picture:
     """List answers by their estimated values z @ theta, with intervals."""
     oracle = cast(ExplicitOracle, data.oracle)
-    values, stds = oracle.Z @ data.mean, np.sqrt(np.maximum(0.0, data.belief.quadratic(oracle.Z)))
+    values, stds = oracle.Z @ data.mean, np.sqrt(np.maximum(0.0, data.posterior.quadratic(oracle.Z)))
     order = np.argsort(-values, kind="stable")[:_MAX_ROWS]
     equal_runner_up = np.flatnonzero((data.runner_up == oracle.Z).all(axis=1))
     runner_up = int(equal_runner_up[0]) if len(equal_runner_up) else -1

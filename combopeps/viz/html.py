@@ -19,7 +19,7 @@ from combopeps.errors import DependencyError, ParameterError
 from combopeps.session.result import Result
 from combopeps.utils import files
 from combopeps.utils.formatting import probability_text
-from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.build_view_model import report_data
 from combopeps.viz.svg import number_text
 from combopeps.viz.view_model import ReportData, estimate_text
 
@@ -146,5 +146,5 @@ def report(found: Campaign | Result, path: str | os.PathLike[str], *, title: str
     True
     """
     files.check_target(path)
-    page = render(facts_of(found, title=title), when=datetime.now(UTC))
-    files.replace(path, page.encode("utf-8", "backslashreplace"))
+    page = render(report_data(found, title=title), when=datetime.now(UTC))
+    files.write_atomically(path, page.encode("utf-8", "backslashreplace"))

@@ -13,7 +13,7 @@ import numpy as np
 from combopeps.errors import ParameterError
 from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
-from combopeps.oracles.graph import Place, as_place, looks_like_degrees
+from combopeps.oracles.graph import Point, look_like_degrees, parse_point
 
 Network = ShortestPathOracle | SpanningTreeOracle
 MAX_LAYOUT_EDGES = 20_000  # without coordinates: a layout of larger networks takes too long
@@ -54,7 +54,7 @@ def layout_of(oracle: Network, pos: Mapping[Hashable, Any] | None) -> Layout:
     nodes = dict.fromkeys(node for edge in edges for node in edge)
     if pos is not None:
         given = _checked(pos, nodes)
-        return _map_layout(given, edges, looks_like_degrees(given.values()))
+        return _map_layout(given, edges, look_like_degrees(given.values()))
     if oracle.pos is not None:
         return _map_layout(oracle.pos, edges, oracle.in_degrees)
     if isinstance(oracle, SpanningTreeOracle):
@@ -62,14 +62,14 @@ def layout_of(oracle: Network, pos: Mapping[Hashable, Any] | None) -> Layout:
     return Layout(_computed_positions(edges, oracle.source, oracle.target, directed=oracle.directed))
 
 
-def _checked(pos: Mapping[Hashable, Any], nodes: Mapping[Hashable, None]) -> dict[Hashable, Place]:
+def _checked(pos: Mapping[Hashable, Any], nodes: Mapping[Hashable, None]) -> dict[Hashable, Point]:
     """Return the coordinates of the nodes that have some; raise if they are invalid, or fewer than half have some."""
     if not isinstance(pos, Mapping):
         raise ParameterError(f"pos must be a dict of nodes and their coordinates, got {type(pos).__name__}")
-    found: dict[Hashable, Place] = {}
+    found: dict[Hashable, Point] = {}
     for node in nodes:
         if node in pos:
-            place = as_place(pos[node])
+            place = parse_point(pos[node])
             if place is None:
                 raise ParameterError(f"pos[{node!r:.40}] must be two finite numbers, got {pos[node]!r:.40}")
             found[node] = place
@@ -82,7 +82,7 @@ def _checked(pos: Mapping[Hashable, Any], nodes: Mapping[Hashable, None]) -> dic
     return found
 
 
-def _map_layout(places: Mapping[Hashable, Place], edges: Sequence[tuple[Hashable, ...]], in_degrees: bool) -> Layout:
+def _map_layout(places: Mapping[Hashable, Point], edges: Sequence[tuple[Hashable, ...]], in_degrees: bool) -> Layout:
     """Return a layout with equal scales in both directions.
 
     A degree of longitude is shorter than a degree of latitude by the cosine of the latitude.

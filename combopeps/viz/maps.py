@@ -16,7 +16,7 @@ import numpy as np
 from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
 from combopeps.oracles.path import MultiPath
-from combopeps.viz.canvas import ANSWER, DARK, FAINT, OTHER, RIVAL, legend_below, short
+from combopeps.viz.canvas import ANSWER, DARK, FAINT, OTHER, RUNNER_UP, legend_below, short
 from combopeps.viz.layout import MAX_ZOOMED_FRACTION, Layout, Network, layout_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def draw_on_graph(
     layout = layout_of(oracle, pos)
     widths = samples / max(1.0, samples.max())
     chosen, differs = z != 0, (runner_up != 0) & (z == 0)
-    entries = [(ANSWER, "-", "answer", chosen), (RIVAL, "--", "runner-up", differs)]
+    entries = [(ANSWER, "-", "answer", chosen), (RUNNER_UP, "--", "runner-up", differs)]
     ax.margins(0.1)
     ax.set_axis_off()
     if layout.aspect is not None:
@@ -71,7 +71,7 @@ def _draw_small(oracle: Network, layout: Layout, chosen: Any, differs: Any, widt
     layers = [
         (~chosen, OTHER, 0.7 + _MAX_EXTRA_WIDTH * widths, "-"),
         (chosen, ANSWER, 1.8 + _MAX_EXTRA_WIDTH * widths, "-"),
-        (differs, RIVAL, np.full(len(edges), 2.0), "--"),
+        (differs, RUNNER_UP, np.full(len(edges), 2.0), "--"),
     ]
     bends = _bends(edges)
     arrow_style = "-|>" if isinstance(oracle, ShortestPathOracle) and oracle.directed else "-"
@@ -104,7 +104,7 @@ def _draw_large(
         (lines[rest], thin[rest], {"colors": rest_colour, "zorder": 1}),
         (lines[measured], 0.6 + wide[measured], {"colors": DARK, "zorder": 2, "capstyle": "round"}),
         (lines[chosen], 2.2 + wide[chosen], {"colors": ANSWER, "zorder": 3, "capstyle": "round"}),
-        (detours, 2.2, {"colors": RIVAL, "zorder": 4, "linestyles": (0, (2.5, 1.2))}),
+        (detours, 2.2, {"colors": RUNNER_UP, "zorder": 4, "linestyles": (0, (2.5, 1.2))}),
     ):
         collection = LineCollection(cast("Any", part), linewidths=cast("Any", line_widths), **cast("Any", style))
         collection.set_in_layout(False)  # it lies inside the axes: the layout engine need not measure it

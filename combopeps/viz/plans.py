@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from combopeps.errors import ParameterError
-from combopeps.utils.formatting import Share
+from combopeps.utils.formatting import Proportion
 from combopeps.viz.canvas import CYCLE, STYLES, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_ends(
+def plot_run_lengths(
     ends: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     unit: str = "measurements",
@@ -38,7 +38,7 @@ def plot_ends(
 
     Examples
     --------
-    >>> plot_ends({"posterior": ([80, 95, 120], [0.3, 0.7, 1.0])}).get_ylabel()
+    >>> plot_run_lengths({"posterior": ([80, 95, 120], [0.3, 0.7, 1.0])}).get_ylabel()
     'share of runs ended'
     """
     ax = new_axes() if ax is None else ax
@@ -50,7 +50,7 @@ def plot_ends(
     return _finished(ax, budget)
 
 
-def plot_right(
+def plot_share_correct(
     right: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     unit: str = "measurements",
@@ -72,7 +72,7 @@ def plot_right(
 
     Examples
     --------
-    >>> ax = plot_right({"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])})
+    >>> ax = plot_share_correct({"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])})
     >>> ax.lines[0].get_ydata().round(2).tolist()
     [0.33, 1.0]
     """
@@ -81,7 +81,7 @@ def plot_right(
     ax = new_axes() if ax is None else ax
     for i, (rule, (times, is_right)) in enumerate(right.items()):
         flags, t = np.asarray(is_right, dtype=bool), np.asarray(times)
-        shares = [Share.of(int(count), len(flags)) for count in flags.sum(axis=0)]
+        shares = [Proportion.of(int(count), len(flags)) for count in flags.sum(axis=0)]
         colour = CYCLE[i % len(CYCLE)]
         ax.plot(t, [share.value for share in shares], STYLES[i % len(STYLES)], color=colour, label=rule)
         low, high = [share.low for share in shares], [share.high for share in shares]

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from combopeps.errors import ComboPepsError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.session.result import Recommendation
-from combopeps.utils.label_format import label_text, shown
+from combopeps.utils.label_format import label_text, printable
 from combopeps.viz.svg import Chart, Picture
 
 _MAX_LABEL_LENGTH = 300  # characters
@@ -182,7 +182,7 @@ class PictureData:
 
     Attributes
     ----------
-    oracle, belief
+    oracle, posterior
         Oracle of the problem, and the posterior.
     z, runner_up
         The answer and the runner-up, (d,); zeros where there is none.
@@ -193,7 +193,7 @@ class PictureData:
     """
 
     oracle: ArgmaxOracle
-    belief: GaussianBelief
+    posterior: GaussianPosterior
     z: Array
     runner_up: Array
     mean: Array
@@ -201,7 +201,7 @@ class PictureData:
     counts: Array
 
     @classmethod
-    def of(cls, problem: Problem, found: Recommendation, belief: GaussianBelief, pulls: Array) -> PictureData:
+    def of(cls, problem: Problem, found: Recommendation, posterior: GaussianPosterior, pulls: Array) -> PictureData:
         """Return the data of a recommendation and the pulls of all arms; without pulls, no answer is marked."""
         oracle, arms = problem.oracle, problem.arms
         z, runner_up = found.z if pulls.any() else np.zeros(oracle.dim), np.zeros(oracle.dim)
@@ -214,7 +214,7 @@ class PictureData:
         single = np.ones(len(arms), bool) if arms.matrix is None else np.count_nonzero(arms.matrix, axis=1) == 1
         counts[arms.component[single]] = 0.0
         np.add.at(counts, arms.component[single], pulls[single])
-        return cls(oracle, belief, z, runner_up, belief.theta_hat[0], belief.std[0], counts)
+        return cls(oracle, posterior, z, runner_up, posterior.theta_hat[0], posterior.std[0], counts)
 
     @property
     def relative_counts(self) -> Array:
@@ -246,7 +246,7 @@ def clipped_label(label: object) -> str:
 
 def clipped_node(name: object) -> str:
     """Return the label of a node as text of at most 300 characters; unlike in `clipped_label`, a tuple is no edge."""
-    return clipped_label(shown(name))
+    return clipped_label(printable(name))
 
 
 def estimate_text(mean: float, std: float) -> str:

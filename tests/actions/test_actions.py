@@ -62,7 +62,7 @@ def test_an_oracle_of_its_own_may_show_more_than_answers_have():
     assert route[0] == (0, 0)
     assert route[-1] == (2, 2)
     assert (1, 1) in route
-    seen = [problem.oracle.components[i] for i in actions.spell_out(best[0])[1]]
+    seen = [problem.oracle.components[i] for i in actions.decode_in_order(best[0])[1]]
     assert set(seen) == {edge for edge in itertools.pairwise(route) if edge in problem.oracle.components}
     np.testing.assert_array_equal(actions.find(route), best[0])
 
@@ -71,7 +71,7 @@ def test_parts_come_in_the_order_of_the_route():
     problem = unit_problem(ShortestPathOracle(nx.path_graph(["d", "a", "c", "b"]), "d", "b"), actions="answers")
     action = np.ones(3, dtype=bool)
     assert problem.actions.label(action) == ["d", "a", "c", "b"]
-    assert [problem.oracle.components[i] for i in problem.actions.oracle.spell_out(-1.0 * action)[1]] == [
+    assert [problem.oracle.components[i] for i in problem.actions.oracle.decode_in_order(-1.0 * action)[1]] == [
         ("d", "a"),
         ("a", "c"),
         ("c", "b"),
@@ -130,20 +130,20 @@ def test_costs_that_cannot_be():
 
 def test_a_problem_restated_keeps_its_actions():
     problem = unit_problem(TopKOracle(3, k=2), actions="answers", cost=2.0, part_cost={1: 0.5})
-    again = problem.restated(noise_std=0.1)
+    again = problem.copy_with(noise_std=0.1)
     assert again.actions.are_answers
     assert again.actions.cost == 2.0
     np.testing.assert_array_equal(again.actions.part_cost, [0.0, 0.5, 0.0])
-    assert problem.restated(cost=3.0).actions.cost == 3.0
+    assert problem.copy_with(cost=3.0).actions.cost == 3.0
 
 
 def test_costs_do_not_pass_from_single_measurements_to_actions_nor_back():
     single = unit_problem(TopKOracle(3, k=2), cost=[1.0, 2.0, 3.0])
-    whole = single.restated(actions="answers")
+    whole = single.copy_with(actions="answers")
     assert whole.actions.cost == 1.0
     assert not whole.actions.part_cost.any()
-    priced = single.restated(actions="answers", cost=4.0, part_cost=[0.0, 1.0, 0.0])
-    assert priced.restated(prior_std=2.0).actions.part_cost.tolist() == [0.0, 1.0, 0.0]
-    back = priced.restated(actions=None)
+    priced = single.copy_with(actions="answers", cost=4.0, part_cost=[0.0, 1.0, 0.0])
+    assert priced.copy_with(prior_std=2.0).actions.part_cost.tolist() == [0.0, 1.0, 0.0]
+    back = priced.copy_with(actions=None)
     assert back.actions is None
     assert back.cost.tolist() == [1.0, 1.0, 1.0]

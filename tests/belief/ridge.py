@@ -15,15 +15,15 @@ def posterior(rows, rewards, counts=None, *, prior_precision=1.0, noise_std=1.0)
 
 
 def in_units(matrix, noise_std):
-    """Arms in units of the noise: a belief in them learns from rewards / noise_std."""
+    """Arms in units of the noise: a posterior in them learns from rewards / noise_std."""
     arms = Arms(matrix)
     return arms.scaled(np.full(len(arms), 1.0 / noise_std))
 
 
-def covariance(belief, r=0):
+def covariance(posterior, r=0):
     """V^-1 of one replication, column by column through the public interface."""
-    alone = belief.row(r)
-    return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
+    alone = posterior.row(r)
+    return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(posterior.dim)])
 
 
 def general_arms(K, d, seed):

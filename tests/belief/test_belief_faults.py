@@ -1,4 +1,4 @@
-"""Invalid input to a belief: a typed error, and an unchanged belief."""
+"""Invalid input to a posterior: a typed error, and an unchanged posterior."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,9 @@ from ridge import general_arms, unit_arms
 
 from combopeps import ComboPepsError
 from combopeps.errors import ParameterError
-from combopeps.posterior import Arms, DenseBelief, DiagonalBelief, GaussianBelief
+from combopeps.posterior import Arms, DensePosterior, DiagonalPosterior, GaussianPosterior
 
-KINDS = {"diagonal": (DiagonalBelief, unit_arms(3, 1)), "dense": (DenseBelief, general_arms(4, 3, 2))}
+KINDS = {"diagonal": (DiagonalPosterior, unit_arms(3, 1)), "dense": (DensePosterior, general_arms(4, 3, 2))}
 NAN, INF = float("nan"), float("inf")
 
 UPDATES = {
@@ -30,21 +30,21 @@ UPDATES = {
 }
 
 
-def state(belief):
-    return {name: value.copy() for name, value in vars(belief).items() if isinstance(value, np.ndarray)}
+def state(posterior):
+    return {name: value.copy() for name, value in vars(posterior).items() if isinstance(value, np.ndarray)}
 
 
 @pytest.mark.parametrize("fault", UPDATES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_measurement_changes_nothing(kind, fault):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix), replications=2)
-    belief.update([0, 1], [1.0, -1.0])
-    before = state(belief)
+    posterior = make(Arms(matrix), replications=2)
+    posterior.update([0, 1], [1.0, -1.0])
+    before = state(posterior)
     arm, y, count = UPDATES[fault]
     with pytest.raises(ParameterError):
-        belief.update(arm, y, count=count)
-    for name, value in state(belief).items():
+        posterior.update(arm, y, count=count)
+    for name, value in state(posterior).items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
 
 
@@ -73,5 +73,5 @@ OPTIONS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_option_is_refused_by_name(kind, fault):
     with pytest.raises(ParameterError, match=fault.split()[0]) as caught:
-        GaussianBelief.start(Arms(KINDS[kind][1]), **OPTIONS[fault])
+        GaussianPosterior.start(Arms(KINDS[kind][1]), **OPTIONS[fault])
     assert isinstance(caught.value, ComboPepsError)

@@ -5,20 +5,20 @@ import pytest
 from ridge import covariance, general_arms, unit_arms
 from scipy.stats import chi2, norm
 
-from combopeps.posterior import Arms, DenseBelief, DiagonalBelief
+from combopeps.posterior import Arms, DensePosterior, DiagonalPosterior
 
-KINDS = {"diagonal": (DiagonalBelief, unit_arms(5, 1)), "dense": (DenseBelief, general_arms(6, 5, 2))}
+KINDS = {"diagonal": (DiagonalPosterior, unit_arms(5, 1)), "dense": (DensePosterior, general_arms(6, 5, 2))}
 FALSE_ALARM = 1e-4
 DRAWS = 20_000
 
 
 def measured(kind):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix))
+    posterior = make(Arms(matrix))
     rng = np.random.default_rng(3)
     for _ in range(40):
-        belief.update(int(rng.integers(len(matrix))), float(rng.normal()))
-    return belief
+        posterior.update(int(rng.integers(len(matrix))), float(rng.normal()))
+    return posterior
 
 
 def smallest_p(draws, cov):
@@ -33,21 +33,21 @@ def smallest_p(draws, cov):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_covariance_of_draws(kind):
-    belief = measured(kind)
-    draws = belief.noise(np.random.default_rng(5).standard_normal((1, DRAWS, 5)))[0]
-    assert smallest_p(draws, covariance(belief)) > FALSE_ALARM / 2
+    posterior = measured(kind)
+    draws = posterior.noise(np.random.default_rng(5).standard_normal((1, DRAWS, 5)))[0]
+    assert smallest_p(draws, covariance(posterior)) > FALSE_ALARM / 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_percent_more_variance_is_detected(kind):
-    belief = measured(kind)
-    draws = belief.noise(np.random.default_rng(5).standard_normal((1, DRAWS, 5)))[0]
-    assert smallest_p(draws * np.sqrt(1.1), covariance(belief)) < FALSE_ALARM / 2
+    posterior = measured(kind)
+    draws = posterior.noise(np.random.default_rng(5).standard_normal((1, DRAWS, 5)))[0]
+    assert smallest_p(draws * np.sqrt(1.1), covariance(posterior)) < FALSE_ALARM / 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_is_a_root_of_the_covariance(kind):
     """L L' = V^-1, exactly: the images of the unit vectors give L."""
-    belief = measured(kind)
-    L = belief.noise(np.eye(5)[None])[0].T
-    np.testing.assert_allclose(L @ L.T, covariance(belief), rtol=1e-11, atol=1e-13)
+    posterior = measured(kind)
+    L = posterior.noise(np.eye(5)[None])[0].T
+    np.testing.assert_allclose(L @ L.T, covariance(posterior), rtol=1e-11, atol=1e-13)

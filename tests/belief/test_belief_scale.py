@@ -1,11 +1,11 @@
-"""A diagonal belief over 10^5 components costs O(d) memory."""
+"""A diagonal posterior over 10^5 components costs O(d) memory."""
 
 import tracemalloc
 
 import numpy as np
 
 from combopeps import TopKOracle
-from combopeps.posterior import Arms, DiagonalBelief, GaussianBelief
+from combopeps.posterior import Arms, DiagonalPosterior, GaussianPosterior
 
 D = 100_000
 
@@ -14,24 +14,24 @@ def test_hundred_thousand_components_fit_in_a_few_vectors():
     oracle = TopKOracle(D, 10)
     tracemalloc.start()
     try:
-        belief = GaussianBelief.start(Arms.of(oracle))
+        posterior = GaussianPosterior.start(Arms.of(oracle))
         rng = np.random.default_rng(0)
         for arm in rng.integers(D, size=300):
-            belief.update(arm, 1.0)
-        noise = belief.noise(rng.standard_normal((1, 1, D)))
-        product = belief.covariance_dot(np.ones((1, D)))
+            posterior.update(arm, 1.0)
+        noise = posterior.noise(rng.standard_normal((1, 1, D)))
+        product = posterior.covariance_dot(np.ones((1, D)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert isinstance(belief, DiagonalBelief)
+    assert isinstance(posterior, DiagonalPosterior)
     assert noise.shape == (1, 1, D)
     assert 0 < product.min() < product.max() == 1.0
     assert peak < 20 * 8 * D, f"{peak / 8 / D:.1f} vectors of length d"
 
 
 def test_an_update_touches_one_component():
-    belief = GaussianBelief.start(Arms.of(TopKOracle(D, 10)))
-    before = belief.theta_hat.copy(), belief.variance.copy()
-    belief.update(4321, 2.0)
-    assert np.flatnonzero(belief.theta_hat != before[0]).tolist() == [4321]
-    assert np.flatnonzero(belief.variance != before[1]).tolist() == [4321]
+    posterior = GaussianPosterior.start(Arms.of(TopKOracle(D, 10)))
+    before = posterior.theta_hat.copy(), posterior.variance.copy()
+    posterior.update(4321, 2.0)
+    assert np.flatnonzero(posterior.theta_hat != before[0]).tolist() == [4321]
+    assert np.flatnonzero(posterior.variance != before[1]).tolist() == [4321]

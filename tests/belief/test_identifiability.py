@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.errors import ReachError
-from combopeps.posterior import Arms, check_reach
+from combopeps.errors import IdentifiabilityError
+from combopeps.posterior import Arms, check_identifiability
 
 RING = nx.DiGraph([(i, (i + step) % 6) for i in range(6) for step in (1, 5)])
 
 
 def refused(arms, oracle, Z):
     """The direction of the error, checked: unit length, invisible to the arms, not to the answers."""
-    with pytest.raises(ReachError, match="no combination of the arms") as caught:
-        check_reach(arms, oracle)
+    with pytest.raises(IdentifiabilityError, match="no combination of the arms") as caught:
+        check_identifiability(arms, oracle)
     direction = caught.value.direction
     rows = arms.row(np.arange(len(arms)))
     assert np.linalg.norm(direction) == pytest.approx(1.0)
@@ -36,15 +36,17 @@ ORACLES = {
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_one_arm_per_component_suffices(name):
-    check_reach(Arms.of(ORACLES[name]), ORACLES[name])
+    check_identifiability(Arms.of(ORACLES[name]), ORACLES[name])
 
 
 @pytest.mark.parametrize("name", ORACLES)
 def test_a_missing_component_is_named(name):
     oracle = ORACLES[name]
     arms = Arms.of(oracle, oracle.components[1:])
-    with pytest.raises(ReachError, match=repr(oracle.components[0]).replace("(", r"\(").replace(")", r"\)")) as caught:
-        check_reach(arms, oracle)
+    with pytest.raises(
+        IdentifiabilityError, match=repr(oracle.components[0]).replace("(", r"\(").replace(")", r"\)")
+    ) as caught:
+        check_identifiability(arms, oracle)
     np.testing.assert_allclose(np.abs(caught.value.direction), np.eye(oracle.dim)[0], atol=1e-12)
 
 
@@ -52,7 +54,7 @@ def test_arms_that_only_measure_differences_suffice():
     """Top-k answers all have the same sum: pairwise duels tell them apart although they do not span R^d."""
     duels = np.array([np.eye(5)[i] - np.eye(5)[i + 1] for i in range(4)])
     assert np.linalg.matrix_rank(duels) == 4
-    check_reach(Arms(duels), TopKOracle(5, 2))
+    check_identifiability(Arms(duels), TopKOracle(5, 2))
 
 
 def test_differences_do_not_suffice_when_sums_differ():
@@ -69,7 +71,7 @@ def test_a_gap_between_duels_is_found():
 
 
 def test_a_weak_arm_still_measures():
-    check_reach(Arms(np.array([[1.0, 0.0], [1.0, 1e-9]])), ExplicitOracle(np.eye(2)))
+    check_identifiability(Arms(np.array([[1.0, 0.0], [1.0, 1e-9]])), ExplicitOracle(np.eye(2)))
 
 
 def test_an_arm_below_rounding_does_not_measure():
@@ -81,18 +83,18 @@ def test_an_arm_below_rounding_does_not_measure():
 def test_the_scale_of_the_answers_does_not_matter(size):
     Z = size * np.eye(3)
     refused(Arms(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])), ExplicitOracle(Z), Z)
-    check_reach(Arms(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])), ExplicitOracle(Z))
+    check_identifiability(Arms(np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])), ExplicitOracle(Z))
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e8])
 def test_the_scale_of_the_arms_does_not_matter(size):
     Z = np.eye(3)
     refused(Arms(size * np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])), ExplicitOracle(Z), Z)
-    check_reach(Arms(size * np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])), ExplicitOracle(Z))
+    check_identifiability(Arms(size * np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]])), ExplicitOracle(Z))
 
 
 def test_one_answer_needs_no_arm_at_all():
-    check_reach(Arms(np.array([[1.0, 0.0]])), ExplicitOracle([[3.0, 4.0]]))
+    check_identifiability(Arms(np.array([[1.0, 0.0]])), ExplicitOracle([[3.0, 4.0]]))
 
 
 @settings(max_examples=60, deadline=None)
@@ -108,6 +110,6 @@ def test_refused_if_and_only_if_the_rank_is_too_small(seed, K, rows):
     corners = np.unique(oracle.argmax(np.random.default_rng(1).normal(size=(2000, d))), axis=0)
     stacked = np.concatenate([matrix, corners - corners[0]])
     if np.linalg.matrix_rank(stacked) == np.linalg.matrix_rank(matrix):
-        check_reach(Arms(matrix), oracle)
+        check_identifiability(Arms(matrix), oracle)
     else:
         refused(Arms(matrix), oracle, Z)

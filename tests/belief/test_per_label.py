@@ -8,9 +8,9 @@ from unit_problem import unit_problem
 
 from combopeps import ComboPepsError, TopKOracle
 from combopeps.errors import LabelError, ParameterError
-from combopeps.posterior.per_label import each, stated
+from combopeps.posterior.per_label import as_array, numbers_by_label
 from combopeps.posterior.scales import check_mean, check_scale
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 LABELS = ["a", "b", ("c", 1)]
 NAN, INF = float("nan"), float("inf")
@@ -36,7 +36,7 @@ class Column:
     "value", [2, 2.0, np.float32(2), np.int64(2), Fraction(2), [2, 2.0, 2], {"b": 2, "a": 2, ("c", 1): 2}]
 )
 def test_one_for_all_is_a_float(value):
-    found = stated("size", value, LABELS, check_scale)
+    found = numbers_by_label("size", value, LABELS, check_scale)
     assert found == 2.0
     assert type(found) is float
 
@@ -54,32 +54,34 @@ def test_one_for_all_is_a_float(value):
     ids=["list", "tuple", "array", "float32", "dict", "column"],
 )
 def test_one_for_each_is_in_the_order_of_the_labels(value):
-    found = stated("size", value, LABELS, check_scale)
+    found = numbers_by_label("size", value, LABELS, check_scale)
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, [1.0, 2.0, 0.5])
 
 
 def test_input_is_copied():
     given = np.array([1.0, 2.0, 3.0])
-    found = stated("size", given, LABELS, check_scale)
+    found = numbers_by_label("size", given, LABELS, check_scale)
     given[:] = 7.0
     np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
 
 
 def test_missing_labels_have_the_default():
-    np.testing.assert_array_equal(stated("mean", {"b": -4.0}, LABELS, check_mean, default=0.0), [0.0, -4.0, 0.0])
+    np.testing.assert_array_equal(
+        numbers_by_label("mean", {"b": -4.0}, LABELS, check_mean, default=0.0), [0.0, -4.0, 0.0]
+    )
     with pytest.raises(ParameterError, match=r"size says nothing about 2 of 3 labels, 'a'"):
-        stated("size", {"b": 4.0}, LABELS, check_scale)
+        numbers_by_label("size", {"b": 4.0}, LABELS, check_scale)
 
 
 def test_labels_that_may_be_ignored():
     value = {"a": 1.0, "b": 2.0, ("c", 1): 3.0, "elsewhere": 9.0}
     oracle = TopKOracle(LABELS, k=1)
     oracle.pruned = ("elsewhere",)
-    found = stated("size", value, LABELS, check_scale, LabelBook(LABELS, oracle))
+    found = numbers_by_label("size", value, LABELS, check_scale, LabelIndex(LABELS, oracle))
     np.testing.assert_array_equal(found, [1.0, 2.0, 3.0])
     with pytest.raises(LabelError, match="size names 'elsewhere'"):
-        stated("size", value, LABELS, check_scale)
+        numbers_by_label("size", value, LABELS, check_scale)
 
 
 ONE = [0, 0.0, -1.0, NAN, INF, -INF, 1e60, 1e-60, 10**400, None, "1", True, False, 1j]
@@ -88,10 +90,10 @@ ONE = [0, 0.0, -1.0, NAN, INF, -INF, 1e60, 1e-60, 10**400, None, "1", True, Fals
 @pytest.mark.parametrize("number", ONE, ids=lambda number: repr(number)[:10])
 def test_bad_numbers_are_refused(number):
     with pytest.raises(ParameterError, match="size"):
-        stated("size", number, LABELS, check_scale)
+        numbers_by_label("size", number, LABELS, check_scale)
     for value in ([1.0, number, 1.0], {"a": 1.0, "b": number, ("c", 1): 1.0}):
         with pytest.raises(ParameterError, match="size of 'b'"):
-            stated("size", value, LABELS, check_scale)
+            numbers_by_label("size", value, LABELS, check_scale)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +101,9 @@ def test_bad_numbers_are_refused(number):
 )
 def test_a_bad_mean_is_refused(number):
     with pytest.raises(ParameterError, match="mean"):
-        stated("mean", number, LABELS, check_mean)
+        numbers_by_label("mean", number, LABELS, check_mean)
     with pytest.raises(ParameterError, match="mean of 'a'"):
-        stated("mean", [number, 0.0, -1.0], LABELS, check_mean)
+        numbers_by_label("mean", [number, 0.0, -1.0], LABELS, check_mean)
 
 
 SHAPES = {
@@ -122,14 +124,14 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bad_shapes_are_refused(shape):
     with pytest.raises(ParameterError, match="size"):
-        stated("size", SHAPES[shape], LABELS, check_scale)
+        numbers_by_label("size", SHAPES[shape], LABELS, check_scale)
 
 
 def test_each_returns_an_array():
-    np.testing.assert_array_equal(each(2.0, 3), [2.0, 2.0, 2.0])
+    np.testing.assert_array_equal(as_array(2.0, 3), [2.0, 2.0, 2.0])
     value = np.array([1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(each(value, 3), value)
-    assert each(value, 3) is not value
+    np.testing.assert_array_equal(as_array(value, 3), value)
+    assert as_array(value, 3) is not value
 
 
 # ---------------------------------------------------------------- in problems

@@ -1,16 +1,16 @@
-"""R replications in one belief equal R beliefs, at the cost of one pass of numpy."""
+"""R replications in one posterior equal R posteriors, at the cost of one pass of numpy."""
 
 import numpy as np
 import pytest
 from ridge import covariance, general_arms, in_units, unit_arms
 
-from combopeps.posterior import Arms, DenseBelief, DiagonalBelief
+from combopeps.posterior import Arms, DensePosterior, DiagonalPosterior
 
-KINDS = {"diagonal": (DiagonalBelief, unit_arms(6, 1)), "dense": (DenseBelief, general_arms(8, 6, 2))}
+KINDS = {"diagonal": (DiagonalPosterior, unit_arms(6, 1)), "dense": (DensePosterior, general_arms(8, 6, 2))}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_replications_are_separate_beliefs(kind):
+def test_replications_are_separate_posteriors(kind):
     make, matrix = KINDS[kind]
     R, arms, rng = 5, in_units(matrix, 2.0), np.random.default_rng(3)
     together = make(arms, replications=R, prior_precision=0.5)
@@ -28,10 +28,10 @@ def test_replications_are_separate_beliefs(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_arm_and_one_reward_serve_all_replications(kind):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix), replications=3)
-    belief.update(2, 1.5)
-    assert (belief.theta_hat == belief.theta_hat[0]).all()
-    assert belief.theta_hat.any()
+    posterior = make(Arms(matrix), replications=3)
+    posterior.update(2, 1.5)
+    assert (posterior.theta_hat == posterior.theta_hat[0]).all()
+    assert posterior.theta_hat.any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,26 +48,26 @@ def test_calls_do_not_depend_on_replications(kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_shares_memory_with_the_whole(kind):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix), replications=4)
-    row = belief.row(2)
+    posterior = make(Arms(matrix), replications=4)
+    row = posterior.row(2)
     assert row.replications == 1
     assert row.theta_hat.shape == (1, 6)
-    belief.update([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(row.theta_hat[0], belief.theta_hat[2])
+    posterior.update([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(row.theta_hat[0], posterior.theta_hat[2])
     assert row.theta_hat.any()
     normals = np.random.default_rng(4).normal(size=(4, 3, 6))
-    np.testing.assert_allclose(row.noise(normals[2:3])[0], belief.noise(normals)[2], rtol=1e-13)
+    np.testing.assert_allclose(row.noise(normals[2:3])[0], posterior.noise(normals)[2], rtol=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_and_covariances_of_each_replication_are_its_own(kind):
     make, matrix = KINDS[kind]
-    belief = make(Arms(matrix), replications=2)
+    posterior = make(Arms(matrix), replications=2)
     for _ in range(20):
-        belief.update([0, 3], [1.0, 1.0])
+        posterior.update([0, 3], [1.0, 1.0])
     normals = np.repeat(np.random.default_rng(5).normal(size=(1, 4, 6)), 2, axis=0)
-    first, second = belief.noise(normals)
+    first, second = posterior.noise(normals)
     assert not np.allclose(first, second)
     y = np.random.default_rng(6).normal(size=(2, 6))
     for r in range(2):
-        np.testing.assert_allclose(belief.covariance_dot(y)[r], covariance(belief, r) @ y[r], rtol=1e-12)
+        np.testing.assert_allclose(posterior.covariance_dot(y)[r], covariance(posterior, r) @ y[r], rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from ridge import in_units
 
 from combopeps.errors import ParameterError
-from combopeps.posterior import GaussianBelief
+from combopeps.posterior import GaussianPosterior
 
 UNITS = in_units(np.diag([1.0, 0.3, -2.0, 7.0, 1e-3]), 0.7)
 GENERAL = in_units(np.random.default_rng(0).normal(size=(9, 4)), 0.7)
@@ -16,7 +16,7 @@ GENERAL = in_units(np.random.default_rng(0).normal(size=(9, 4)), 0.7)
 @pytest.mark.parametrize("pieces", [[1], [511], [512], [513], [100, 411, 1, 1, 1024, 37], [0, 1500]], ids=str)
 def test_bit_for_bit(arms, pieces, weighted):
     rng = np.random.default_rng(1)
-    one, many = (GaussianBelief.start(arms, prior_precision=0.37) for _ in range(2))
+    one, many = (GaussianPosterior.start(arms, prior_precision=0.37) for _ in range(2))
     for n in pieces:
         arm, y = rng.integers(0, len(arms), n), rng.normal(size=n) * 10.0 ** rng.integers(-6, 7, n)
         counts = rng.uniform(0.01, 40.0, n) if weighted else np.ones(n)
@@ -31,12 +31,12 @@ def test_bit_for_bit(arms, pieces, weighted):
 
 @pytest.mark.parametrize(("arms", "ys"), [([5], [0.0]), ([-1], [0.0]), ([0], [np.nan]), ([0], [1.0, 2.0])])
 def test_bad_input_changes_nothing(arms, ys):
-    belief = GaussianBelief.start(UNITS)
+    posterior = GaussianPosterior.start(UNITS)
     with pytest.raises(ParameterError):
-        belief.update_many(arms, ys)
-    assert not belief.theta_hat.any()
+        posterior.update_many(arms, ys)
+    assert not posterior.theta_hat.any()
 
 
 def test_one_replication_only():
     with pytest.raises(ParameterError, match="one replication"):
-        GaussianBelief.start(UNITS, replications=2).update_many([0], [1.0])
+        GaussianPosterior.start(UNITS, replications=2).update_many([0], [1.0])

@@ -27,7 +27,7 @@ def test_streets_are_two_way_and_about_five_hundred():
 
 def test_readings_are_what_a_counted_policy_spends():
     problem, _ = routes.known("two-nets")
-    policy = routes.counted(routes.TopTwo)(problem.restated(actions="answers"), rng=0)
+    policy = routes.counted(routes.TopTwo)(problem.copy_with(actions="answers"), rng=0)
     session = Session(policy.problem, policy=policy)
     query = session.ask()
     session.tell(query, [0.0] * len(query.arms))

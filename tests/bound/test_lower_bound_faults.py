@@ -9,10 +9,10 @@ from unit_problem import unit_problem
 from combopeps import ArgmaxOracle, Box, ExplicitOracle, ShortestPathOracle, TopKOracle, lower_bound
 from combopeps.errors import (
     DomainError,
+    IdentifiabilityError,
     NoAlternativeError,
     OracleError,
     ParameterError,
-    ReachError,
     ThetaError,
     TieError,
 )
@@ -62,7 +62,7 @@ class RareAnswer(ArgmaxOracle):
 
 def test_arms_that_miss_what_an_answer_needs():
     problem = unit_problem(RareAnswer(range(3)), arms=[0, 1])
-    with pytest.raises(ReachError, match="no amount of measuring") as caught:
+    with pytest.raises(IdentifiabilityError, match="no amount of measuring") as caught:
         lower_bound(problem, [9.0, 1.0, -5.0])
     np.testing.assert_allclose(np.abs(caught.value.direction), [0.0, 0.0, 1.0])
 
@@ -74,7 +74,7 @@ def test_general_arms_that_miss_what_a_listed_answer_needs():
     circle = np.column_stack([np.cos(angles), np.sin(angles), np.zeros(12)])
     Z = np.vstack([circle, [0.0, 0.0, 1e-4]]) @ turn
     problem = unit_problem(ExplicitOracle(Z), arms=np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0]]) @ turn)
-    with pytest.raises(ReachError, match="no amount of measuring") as caught:
+    with pytest.raises(IdentifiabilityError, match="no amount of measuring") as caught:
         lower_bound(problem, np.array([1.0, 0.1, 0.0]) @ turn)
     np.testing.assert_allclose(np.abs(caught.value.direction @ turn.T), [0.0, 0.0, 1.0], atol=1e-9)
 

@@ -53,7 +53,7 @@ def go_on(campaign, samples, batch=1):
 
 
 # By a policy from its choices: not in events.
-LEARNT = {"t", "sweep", "learner", "leader", "tracker", "turns", "runs", "epoch", "left"}
+LEARNT = {"t", "initial_design", "learner", "leader", "tracker", "turns", "runs", "epoch", "left"}
 
 
 def state_of(campaign):

@@ -59,7 +59,9 @@ def test_a_campaign_reopened_at_any_step_has_the_same_data_and_claims(place, nam
 
 @slow_on_a_server
 @pytest.mark.parametrize("policy", ["top-two", "greedy"])
-@pytest.mark.parametrize("options", [{}, {"sweep": 3}, {"stopping": "certified"}], ids=["", "sweep", "certified"])
+@pytest.mark.parametrize(
+    "options", [{}, {"initial_design": 3}, {"stopping": "certified"}], ids=["", "initial_design", "certified"]
+)
 def test_a_reopened_campaign_with_a_memoryless_policy_asks_the_same(place, policy, options):
     campaign = campaign_at(place("run.db"), policy=policy, **options)
     copy(place("run.db"), place("copy.db"))
@@ -87,7 +89,7 @@ def test_opening_never_chooses_again(place, monkeypatch, policy, stopping):
         again = Campaign.open(place("run.db"))
         assert again.open_queries == campaign.open_queries
         assert again.measurements() == campaign.measurements()
-        np.testing.assert_array_equal(again.belief.theta_hat, campaign.belief.theta_hat)
+        np.testing.assert_array_equal(again.posterior.theta_hat, campaign.posterior.theta_hat)
         with pytest.raises(AssertionError, match="decided again"):  # the control
             again.ask(20)
     same_state(again, campaign)
@@ -111,23 +113,23 @@ def test_a_campaign_opened_anew_for_every_query_asks_what_an_uninterrupted_one_a
 
 
 def test_queries_differ_by_seed_and_by_number(tmp_path):
-    """All are asked for at once, from one belief: with the same random numbers all arms would be the same."""
+    """All are asked for at once, from one posterior: with the same random numbers all arms would be the same."""
     runs = [Campaign.create(tmp_path / str(seed), problems()["topk"], rng=seed).ask(40) for seed in range(4)]
     assert len({tuple(query.arm for query in run[:12]) for run in runs}) == 4
     assert all(len({query.arm for query in run}) == 5 for run in runs)
 
 
-def test_a_sweep_is_decided_by_the_seed_and_the_events(place):
-    one = Campaign.create(place("one.db"), PROBLEM, rng=5, sweep=True)
+def test_a_initial_design_is_decided_by_the_seed_and_the_events(place):
+    one = Campaign.create(place("one.db"), PROBLEM, rng=5, initial_design=True)
     two = Campaign.open(place("one.db"))
-    assert one.sweep == two.sweep == 1
+    assert one.initial_design == two.initial_design == 1
     one.observe("d", 0.5)
     labels = [(one, two)[k % 2].ask().label for k in range(5)]
     assert sorted(labels) == ["a", "b", "c", "e", "f"]
-    other = Campaign.create(place("other.db"), PROBLEM, rng=5, sweep=True)
+    other = Campaign.create(place("other.db"), PROBLEM, rng=5, initial_design=True)
     order = [query.label for query in other.ask(6)]
     assert [label for label in order if label != "d"] == labels
-    third = Campaign.create(place("third.db"), PROBLEM, rng=6, sweep=True)
+    third = Campaign.create(place("third.db"), PROBLEM, rng=6, initial_design=True)
     assert order != [query.label for query in third.ask(6)]
     two.abandon(two.open_queries[1])
     assert one.ask().label == labels[1]
@@ -137,7 +139,7 @@ def test_a_sweep_is_decided_by_the_seed_and_the_events(place):
     "options",
     [{"policy": "best"}, {"policy": 3}, {"delta": 0.0}, {"delta": "0.1"}, {"delta": float("nan")}, {"rng": -1},
      {"rng": 1.5}, {"rng": True}, {"stopping": "never"}, {"stopping": None}, {"stopping": "budget"},
-     {"policy": "doubling-peps"}, {"sweep": -2}, {"author": ""}, {"timeout": -1}, {"epsilon": -1.0},
+     {"policy": "doubling-peps"}, {"initial_design": -2}, {"author": ""}, {"timeout": -1}, {"epsilon": -1.0},
      {"epsilon": float("nan")}, {"epsilon": float("inf")}, {"epsilon": "0.1"}, {"epsilon": None}],
     ids=str,
 )  # fmt: skip
@@ -155,7 +157,12 @@ def test_options_and_fields_that_are_not_used_are_not_stored(tmp_path):
     text = str(events(tmp_path / "run.db"))
     assert not any(f"'{word}'" in text for word in ("client", "until", "lease", "key", "action", "part_cost", "sems"))
     campaign = Campaign.open(tmp_path / "run.db")
-    assert (campaign.epsilon, campaign.sweep, campaign.actions, campaign.status().actions) == (0.0, 0, None, None)
+    assert (campaign.epsilon, campaign.initial_design, campaign.actions, campaign.status().actions) == (
+        0.0,
+        0,
+        None,
+        None,
+    )
 
 
 def test_the_truth_of_an_instance_is_not_stored(path):

@@ -77,7 +77,9 @@ def test_a_reopened_campaign_asks_for_the_same_actions(path, tmp_path, name):
     assert events(path) == events(tmp_path / "copy")
 
 
-@pytest.mark.parametrize("options", [{}, {"sweep": 2}, {"stopping": "certified"}], ids=["", "sweep", "certified"])
+@pytest.mark.parametrize(
+    "options", [{}, {"initial_design": 2}, {"stopping": "certified"}], ids=["", "initial_design", "certified"]
+)
 @pytest.mark.parametrize("policy", ["top-two", "peps", "uniform"])
 def test_every_policy_is_restored(path, policy, options):
     campaign = busy(path, policy=policy, **options)
@@ -103,7 +105,7 @@ def test_the_posterior_is_that_of_the_same_readings_one_by_one(path):
                 session.observe(label, y, sem)
     session.observe("a", 1.25)
     for each in (campaign, Campaign.open(path)):
-        np.testing.assert_allclose(each.belief.theta_hat, session.belief.theta_hat, rtol=1e-12)
+        np.testing.assert_allclose(each.posterior.theta_hat, session.posterior.theta_hat, rtol=1e-12)
     status = campaign.status()
     assert status.samples == session.samples == sum(status.pulls.values())
     assert status.actions == json.loads(status.to_json())["actions"] == len(told) == 5

@@ -14,7 +14,7 @@ from unit_problem import unit_problem
 from combopeps import Campaign, ComboPepsError, ShortestPathOracle, TopKOracle, load_instance, save_instance
 from combopeps.errors import FileFormatError, LabelError, NoiseWarning, ParameterError, QueryError, RewardError
 from combopeps.io import Instance
-from combopeps.session import Observed
+from combopeps.session import TableSummary
 
 ROWS = [("a", 1.25), ("c", 0.5, 0.25), ("a", 1.5), ("e", 2.25, None, 3), ("b", 0.75)]
 
@@ -27,7 +27,7 @@ def path(tmp_path):
 @pytest.mark.parametrize("policy", ["top-two", "peps"])
 def test_a_table_is_its_rows_one_by_one(tmp_path, policy):
     table, single = (filled(tmp_path / name, policy=policy) for name in "ab")
-    assert table.observe_table(ROWS) == Observed(5, 5)
+    assert table.observe_table(ROWS) == TableSummary(5, 5)
     for label, y, sem, count in (row + (None, 1)[len(row) - 2 :] for row in ROWS):
         single.observe(label, y, sem, count=count)
     same_state(table, single)

@@ -23,7 +23,7 @@ from combopeps.cli import main
 from combopeps.errors import NoiseWarning, PriorWarning
 from combopeps.policies.base import Fantasies
 from combopeps.stopping import Verdict
-from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.build_view_model import report_data
 from combopeps.viz.curves import plot_pulls
 from combopeps.viz.html import render, report
 
@@ -92,7 +92,7 @@ def test_requests_come_first_and_then_what_the_policy_chooses(tmp_path, monkeypa
     campaign, looks = Campaign.create(tmp_path / "run.db", problem(), stopping="certified"), []
     for query in campaign.ask(12)[:10]:
         campaign.tell(query, TRUTH[query.label])
-    verdict = Verdict(False, sample_next=np.array(["abcd".index(label) for label in requested], dtype=np.int64))
+    verdict = Verdict(False, requested_arms=np.array(["abcd".index(label) for label in requested], dtype=np.int64))
     monkeypatch.setattr(CertifiedRule, "check", lambda self, view: looks.append(view.t) or verdict)
     first, *rest = [*campaign.ask(len(requested)), *campaign.ask(2)]
     assert "".join(query.label for query in (first, *rest))[: len(requested)] == requested
@@ -114,27 +114,27 @@ def test_a_status_takes_one_look(tmp_path, monkeypatch, stopping):
     assert len(looks) == 1
 
 
-def test_the_belief_is_a_copy(tmp_path):
+def test_the_posterior_is_a_copy(tmp_path):
     campaign = Campaign.create(tmp_path / "run.db", load_instance("town"))
     campaign.observe(("station", "market"), 3.0)
-    belief = campaign.belief
-    assert belief.theta_hat[0].any()
-    belief.update(0, 100.0)
-    assert not np.array_equal(belief.theta_hat, campaign.belief.theta_hat)
+    posterior = campaign.posterior
+    assert posterior.theta_hat[0].any()
+    posterior.update(0, 100.0)
+    assert not np.array_equal(posterior.theta_hat, campaign.posterior.theta_hat)
 
 
 @pytest.mark.parametrize("delta", [0.3, 0.9])
 def test_looks_at_any_time_share_one_tenth_of_delta(tmp_path, monkeypatch, delta):
     """Every status takes a fresh rule; what all of them spend on simulation errors stays below what the claim allows."""
     spent = {}
-    true = PosteriorRule._behind_half_spaces
+    true = PosteriorRule._bound_by_half_spaces
 
     def watched(self, view, nu):
         spent.setdefault(view.t, nu)
         assert spent[view.t] == nu  # the same data, and the same random numbers: one look
         return true(self, view, nu)
 
-    monkeypatch.setattr(PosteriorRule, "_behind_half_spaces", watched)
+    monkeypatch.setattr(PosteriorRule, "_bound_by_half_spaces", watched)
     campaign = Campaign.create(tmp_path / "looks.db", unit_problem(TopKOracle(2, k=1)), delta=delta)
     for i in range(40):
         campaign.observe(i % 2, float(i % 2) * 3.0)
@@ -227,7 +227,7 @@ def test_status_command_page_report_and_server_show_the_warning(tmp_path, case, 
     assert status.warning in capsys.readouterr().out
     main(["status", "--state", url, "--json"])
     assert json.loads(capsys.readouterr().out)["warning"] == status.warning
-    facts = facts_of(Campaign.open(url))
+    facts = report_data(Campaign.open(url))
     assert facts.warnings == (status.warning,)
     assert says in render(facts)
     report(campaign, tmp_path / "page.html")
@@ -250,7 +250,7 @@ def test_the_result_of_a_run_and_its_page_have_the_warning(tmp_path, case):
         result = campaign.run(lambda item: MEANS[item] + rng.normal(), budget=5)
     assert CASES[case][2] in result.warning
     assert CASES[case][2] in result.claim
-    assert facts_of(result).warnings == (result.warning,)
+    assert report_data(result).warnings == (result.warning,)
 
 
 def test_measurements_that_agree_with_noise_and_prior_give_no_warning(tmp_path, capsys):

@@ -14,7 +14,7 @@ from combopeps.campaign import copy
 from combopeps.errors import ParameterError
 from combopeps.oracles import constrained_argmax as listing
 from combopeps.stopping import verified
-from combopeps.stopping.certificates.e_process import Bets
+from combopeps.stopping.certificates.e_process import BettingAttempt
 from combopeps.stopping.certificates.fixed_plan import FixedPlan
 
 TRUTH = np.array([1.5, 0.0, 0.8, -0.5])
@@ -72,13 +72,13 @@ def test_a_claim_does_not_change_with_later_results(place):
 
 
 @slow_on_a_server
-@pytest.mark.parametrize("sweep", [None, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_campaign_reopened_at_any_time_asks_the_same(place, sweep):
+@pytest.mark.parametrize("initial_design", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_campaign_reopened_at_any_time_asks_the_same(place, initial_design):
     """The second campaign is opened anew for every operation: every query is the same, and so is the state of the rule.
 
     The policy chooses by data alone. What PEPS has learnt on the way to its choices is as old as the last checkpoint.
     """
-    options = {"policy": "top-two", "sweep": sweep, "stopping": "verified"}
+    options = {"policy": "top-two", "initial_design": initial_design, "stopping": "verified"}
     one = Campaign.create(place("one.db"), topk(), **options)
     Campaign.create(place("two.db"), topk(), **options)
     for i in range(40):
@@ -98,7 +98,7 @@ def test_a_campaign_reopened_at_any_time_asks_the_same(place, sweep):
     two = Campaign.open(place("two.db"))
     same_state(one, two)
     mine, its = attempt_of(one), attempt_of(two)
-    assert isinstance(mine, Bets)
+    assert isinstance(mine, BettingAttempt)
     np.testing.assert_array_equal(mine.wanted, its.wanted)
     assert len(mine.placed) == len(its.placed) > 1
     for my_bet, its_bet in zip(mine.placed, its.placed, strict=True):
@@ -282,7 +282,7 @@ def test_a_plan_for_a_set_that_cannot_be_listed_survives_reopening(tmp_path, mon
         campaign.observe("d", 0.0)
         kinds.add(type(attempt_of(campaign)))
     assert FixedPlan in kinds
-    assert Bets not in kinds
+    assert BettingAttempt not in kinds
     assert campaign.status().answer == {"a"}
 
 

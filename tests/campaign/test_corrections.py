@@ -142,7 +142,7 @@ def test_certificates_hold_the_corrected_results(tmp_path, stopping):
     with pytest.warns(NoiseWarning, match="No claim holds"):
         made.observe_table([*rows[:60], ("a", -40.0), *rows[61:]], confirm=True)
     made.correct(made.measurements()[60].event, truth["a"])
-    np.testing.assert_allclose(made.belief.theta_hat, right.belief.theta_hat, rtol=1e-12)
+    np.testing.assert_allclose(made.posterior.theta_hat, right.posterior.theta_hat, rtol=1e-12)
     ours, theirs = made.status(), right.status()
     assert ours.stop
     assert (ours.answer, ours.stop, ours.warning) == (theirs.answer, theirs.stop, theirs.warning)

@@ -18,7 +18,7 @@ from combopeps import ArgmaxOracle, Campaign, TopKOracle
 from combopeps.campaign import check
 from combopeps.campaign.fingerprint import _thetas
 from combopeps.campaign.store import store_at
-from combopeps.errors import InstanceError, OracleError, OtherOracleError, ParameterError, StateFileError
+from combopeps.errors import InstanceError, OracleError, OracleMismatchError, ParameterError, StateFileError
 from combopeps.oracles import CheckedOracle
 
 HERE = Path(__file__).parent
@@ -84,7 +84,7 @@ def test_another_oracle_is_refused(path, other, differs, message):
     Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
     before = events(path)
     for act in (Campaign.open, check):
-        with pytest.raises(OtherOracleError, match=message) as caught:
+        with pytest.raises(OracleMismatchError, match=message) as caught:
             act(path, oracle=other)
         assert caught.value.differs == differs
         assert str(caught.value).startswith(str(path))
@@ -94,7 +94,7 @@ def test_another_oracle_is_refused(path, other, differs, message):
 def test_a_missing_oracle_is_refused_with_the_cure(path):
     Campaign.create(path, unit_problem(PairOracle(NAMES))).ask()
     for act in (Campaign.open, check):
-        with pytest.raises(OtherOracleError, match=r"'PairOracle'.*oracle=mine.*--oracle") as caught:
+        with pytest.raises(OracleMismatchError, match=r"'PairOracle'.*oracle=mine.*--oracle") as caught:
             act(path)
         assert caught.value.differs == ""
     for wrong in ("pairs:make", TopKOracle, 3):
@@ -118,14 +118,14 @@ def test_answers_are_compared_by_value_within_the_resolution(path):
     assert not np.array_equal(exact.argmax(thetas), SloppyOracle(range(400)).argmax(thetas))
     Campaign.create(path, unit_problem(exact))
     Campaign.open(path, oracle=SloppyOracle(range(400)))
-    with pytest.raises(OtherOracleError, match="other answers"):
+    with pytest.raises(OracleMismatchError, match="other answers"):
         Campaign.open(path, oracle=PairOracle(range(400), gap=2))
 
 
 def test_a_file_that_holds_its_oracle_takes_the_same_one_only(path):
     Campaign.create(path, unit_problem(TopKOracle(NAMES, k=2))).ask()
     assert type(Campaign.open(path, oracle=CheckedOracle(TopKOracle(NAMES, k=2))).problem.oracle) is TopKOracle
-    with pytest.raises(OtherOracleError, match="other answers"):
+    with pytest.raises(OracleMismatchError, match="other answers"):
         Campaign.open(path, oracle=TopKOracle(NAMES, k=1))
 
 
@@ -216,6 +216,6 @@ def test_hostile_fingerprints_are_refused_and_nothing_is_imported(path, changes,
     if field is not None:
         with pytest.raises(StateFileError, match=field):
             Campaign.open(path, oracle=PairOracle(NAMES))
-    with pytest.raises((StateFileError, OtherOracleError)):
+    with pytest.raises((StateFileError, OracleMismatchError)):
         Campaign.open(path)
     assert set(sys.modules) == known

@@ -255,7 +255,7 @@ def test_a_living_process_holds_it_and_waiting_has_an_end(path):
         for reader in (campaign, Campaign.open(path)):  # readers do not wait
             assert reader.status().open_queries == reader.open_queries == [query]
             assert reader.samples == 0
-            assert reader.belief.dim == 5
+            assert reader.posterior.dim == 5
         assert events(path) == before
     finally:
         worker.kill()

@@ -100,7 +100,7 @@ def test_an_event_that_no_campaign_writes_is_refused_and_named(tmp_path, written
 @pytest.mark.parametrize(
     "changes",
     [*({"epsilon": epsilon} for epsilon in (-1.0, 1, "0.1", None, True, [0.1])),
-     *({"sweep": sweep} for sweep in (0, -1, 1.5, True, "1")),
+     *({"initial_design": initial_design} for initial_design in (0, -1, 1.5, True, "1")),
      {"schema": 0}, {"policy": "best"}, {"stopping": "budget"}, {"more": 1}],
     ids=str,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
-from combopeps.stopping.certificates.rounds import Rounds
+from combopeps.stopping.certificates.rounds import BettingRounds
 from combopeps.stopping.certificates.time_uniform import RHOS, SupportTest
 from combopeps.stopping.requests import FreshResults
 
@@ -84,7 +84,7 @@ def check_supports(seed, cases):
     return refuted
 
 
-def check_rounds(seed, cases, rule=Rounds):
+def check_rounds(seed, cases, rule=BettingRounds):
     """After some rounds: components that are ruled out are in no route whose evidence, added up by hand, falls short."""
     refuted = 0
     for i in range(cases):
@@ -145,7 +145,7 @@ def test_rounds_refute_what_enumeration_refutes_in_a_thousand_cases():
     assert check_rounds(4, 1000) > 500
 
 
-class Generous(Rounds):
+class Generous(BettingRounds):
     """Adds a little to what every component says."""
 
     def look(self, data, fresh):

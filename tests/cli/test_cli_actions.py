@@ -60,7 +60,7 @@ def test_told_in_any_form_it_is_the_same(call, begun, tmp_path):
             call("tell", "--state", "run.db", "--csv", "told.csv")
             call("tell", "--state", "run.db", "--csv", "told.csv")  # harmless
         campaign = Campaign.open("run.db")
-        files.append((campaign.belief.theta_hat.tolist(), campaign.actions, campaign.samples, campaign.open_queries))
+        files.append((campaign.posterior.theta_hat.tolist(), campaign.actions, campaign.samples, campaign.open_queries))
     assert files[0] == files[1] == files[2] == files[3]
     assert files[0][1:] == (2, sum(map(len, parts.values())), [])
 

@@ -79,7 +79,7 @@ def test_exported_measurements_can_be_observed(call, tmp_path):
     ]  # fmt: skip
     call("init town --state other.db")
     call("observe --state other.db --csv run.csv")
-    before, after = (Campaign.open(name).belief.theta_hat for name in ("run.db", "other.db"))
+    before, after = (Campaign.open(name).posterior.theta_hat for name in ("run.db", "other.db"))
     assert np.array_equal(before, after)
 
 
@@ -290,12 +290,12 @@ def test_a_campaign_with_an_epsilon_states_it(call, tmp_path):
     assert "stop           yes: the answer is worse than the best by more than 0.5" in call("status --state run.db")
 
 
-def test_a_sweep_measures_every_arm_so_often(call):
-    arms = call("init town --state run.db --sweep 2 --json")["arms"]
+def test_a_initial_design_measures_every_arm_so_often(call):
+    arms = call("init town --state run.db --initial-design 2 --json")["arms"]
     labels = [tuple(query["label"]) for query in call(f"ask --state run.db -n {2 * arms} --json")["queries"]]
     assert {labels.count(label) for label in labels} == {2}
     assert len(set(labels)) == arms
-    assert min(count for _, count in call("solve town --sweep 3 --json")["pulls"]) >= 3
+    assert min(count for _, count in call("solve town --initial-design 3 --json")["pulls"]) >= 3
 
 
 @pytest.mark.parametrize(("policy", "learns"), [("lingame", True), ("uniform", False)])

@@ -10,10 +10,10 @@ from unit_problem import unit_problem
 
 from combopeps import ShortestPathOracle, TopKOracle, list_instances, load_instance, lower_bound, simulate
 from combopeps.cli import main
-from combopeps.cli.text import answer_text, bars, difference_text, size_text
+from combopeps.cli.text import answer_text, difference_text, pulls_chart, size_text
 from combopeps.errors import SamplerCapError
 from combopeps.oracles import MultiPath
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.oracles.constrained_argmax import second_best
 from combopeps.policies.registry import POLICIES
 
@@ -184,9 +184,9 @@ def test_answers_bars_and_sizes_in_words():
     assert answer_text(MultiPath(["a", "b"], ["fast"])) == "a -[fast]-> b"
     assert "... 60 more ..." in answer_text(list(range(100)))
     assert answer_text({3, "a", 1}) == "1, 3, a"
-    assert bars({"a": 10, "b": 5, "c": 0})[1].count("#") == 15
-    assert bars({"a": 10, "b": 5, "c": 0})[-1] == "never measured: 1 of 3"
-    assert bars({"a": 0}) == ["(nowhere yet)"]
+    assert pulls_chart({"a": 10, "b": 5, "c": 0})[1].count("#") == 15
+    assert pulls_chart({"a": 10, "b": 5, "c": 0})[-1] == "never measured: 1 of 3"
+    assert pulls_chart({"a": 0}) == ["(nowhere yet)"]
     assert size_text(load_instance("topk-1000").oracle) == "10^85.0"
     assert size_text(load_instance("topk-paper").oracle) == "220"
 
@@ -379,8 +379,8 @@ def test_simulations_count_ties_as_right():
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_the_tolerance_is_relative(scale):
     z, best = np.eye(3)[:2]
-    assert as_good(z, best, scale * np.array([1.0, 1.0 + 4e-16, 0.0]))
-    assert not as_good(z, best, scale * np.array([1.0, 1.0 + 1e-9, 0.0]))
+    assert has_equal_value(z, best, scale * np.array([1.0, 1.0 + 4e-16, 0.0]))
+    assert not has_equal_value(z, best, scale * np.array([1.0, 1.0 + 1e-9, 0.0]))
 
 
 def test_solve_with_an_epsilon_needs_fewer_samples_and_states_the_loss(call, tmp_path):

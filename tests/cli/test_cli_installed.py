@@ -133,7 +133,7 @@ USE = """
 import sys
 from combopeps import _compiled
 if "spared" in sys.argv:
-    _compiled.never_compile()
+    _compiled.disable_compilation()
     _compiled.QUICK = -1.0  # no time for Python: load at once
 import numpy as np
 from combopeps.oracles._graph_kernels import topological_order

@@ -266,10 +266,10 @@ def test_a_missing_or_other_oracle_is_refused_with_the_cure(own):
     for command in ("ask", "status", "tell", "abandon", "check", "observe"):
         rest = {"tell": " 0 1", "abandon": " 0", "observe": " a 1"}.get(command, "")
         said = own(f"{command} --state run.db{rest} --json", code=1)
-        assert said["type"] == "OtherOracleError"
+        assert said["type"] == "OracleMismatchError"
         assert "--oracle package.module:factory" in said["error"]
     said = own("ask --state run.db --oracle OWN:other --json", code=1)
-    assert said["type"] == "OtherOracleError"
+    assert said["type"] == "OracleMismatchError"
     assert "lacks ['c'] and adds ['d']" in said["error"]
 
 
@@ -285,7 +285,7 @@ def test_a_factory_may_return_a_problem_or_an_instance(own):
 
 def test_a_campaign_of_a_known_kind_takes_none_of_another(own):
     own("init topk-paper --state run.db")
-    assert own("ask --state run.db --oracle OWN:make --json", code=1)["type"] == "OtherOracleError"
+    assert own("ask --state run.db --oracle OWN:make --json", code=1)["type"] == "OracleMismatchError"
 
 
 @pytest.mark.parametrize(

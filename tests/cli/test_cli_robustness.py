@@ -12,8 +12,8 @@ from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle, load_instance, save_instance
 from combopeps.cli import main
-from combopeps.cli.output import shown
-from combopeps.cli.text import answer_text, bars, label_text
+from combopeps.cli.output import printable
+from combopeps.cli.text import answer_text, label_text, pulls_chart
 from combopeps.io import Instance
 from combopeps.oracles import MultiPath
 
@@ -275,14 +275,14 @@ def controls(text, allowed="\n"):
 @pytest.mark.parametrize("label", NASTY.values(), ids=NASTY)
 def test_every_way_to_print_a_label(label):
     texts = [
-        shown(label),
+        printable(label),
         label_text(label),
         label_text((label, "b", label)),
         answer_text([label, "b"]),
         answer_text({label: "b", "c": label}),
         answer_text({label, "b"}),
         answer_text(MultiPath([label, "b"], [label])),
-        *bars({label: 3, "b": 1}),
+        *pulls_chart({label: 3, "b": 1}),
     ]
     for text in texts:
         assert controls(text, "") == []
@@ -291,7 +291,7 @@ def test_every_way_to_print_a_label(label):
 
 def test_labels_that_can_be_seen_are_left_alone():
     for label in ("Zürich", "Ω-3", "東京", "a b", "C:\\temp", "it's", "🚲"):
-        assert shown(label) == label
+        assert printable(label) == label
 
 
 @pytest.mark.parametrize("label", NASTY.values(), ids=NASTY)

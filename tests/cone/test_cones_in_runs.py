@@ -10,7 +10,7 @@ from combopeps.alternatives import HalfSpaceSampler, HitAndRunSampler, Rejection
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.alternatives.replicated import Cones
 from combopeps.policies.baselines import LinGame, Uniform
-from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior import Arms, GaussianPosterior
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.stopping import PosteriorRule
 
@@ -92,17 +92,17 @@ def test_an_interrupted_check_drops_the_cones(monkeypatch):
     assert session.policy.alternatives.cones is not cones
 
 
-def belief_of(oracle, theta, rounds, arms=None, **options):
-    belief = GaussianBelief.start(Arms.of(oracle, arms), **options)
-    for arm in range(len(belief.arms)):
-        belief.update(arm, float(belief.arms.row(arm) @ theta), count=rounds)
-    return belief
+def posterior_of(oracle, theta, rounds, arms=None, **options):
+    posterior = GaussianPosterior.start(Arms.of(oracle, arms), **options)
+    for arm in range(len(posterior.arms)):
+        posterior.update(arm, float(posterior.arms.row(arm) @ theta), count=rounds)
+    return posterior
 
 
-def test_a_dense_belief_between_two_diagonal_ones():
+def test_a_dense_posterior_between_two_diagonal_ones():
     oracle, theta = TopKOracle(6, 2), np.array([1.0, 0.9, 0.3, 0.2, 0.1, 0.0])
-    diagonal = belief_of(oracle, theta, 5)
-    dense = belief_of(oracle, theta, 400, np.eye(6) + 0.1)
+    diagonal = posterior_of(oracle, theta, 5)
+    dense = posterior_of(oracle, theta, 400, np.eye(6) + 0.1)
     cone, rng = Cone(oracle, oracle.argmax(theta), RealSpace()), np.random.default_rng(0)
     cone.prepare(diagonal, 1.0, rng, Limits())
     before = cone.log_mass
@@ -116,28 +116,28 @@ def test_a_dense_belief_between_two_diagonal_ones():
 def test_widths_keep_their_digits_under_a_vague_prior():
     oracle, rng = TopKOracle(6, 2), np.random.default_rng(3)
     theta = np.array([1.0, 0.9, 0.3, 0.2, 0.1, 0.0])
-    belief = GaussianBelief.start(Arms.of(oracle), prior_precision=1e-20)
+    posterior = GaussianPosterior.start(Arms.of(oracle), prior_precision=1e-20)
     cone = Cone(oracle, oracle.argmax(theta), RealSpace())
-    cone.prepare(belief, 1.0, rng, Limits())
+    cone.prepare(posterior, 1.0, rng, Limits())
     for arm in [0, 1, 2, 3, 4, 5] * 3:
-        belief.update(arm, float(theta[arm] + rng.normal()))
-        cone.sync(belief, 1.0)
+        posterior.update(arm, float(theta[arm] + rng.normal()))
+        cone.sync(posterior, 1.0)
         rows = oracle.facets(cone.z_hat).toarray()
-        np.testing.assert_allclose(cone.width[: cone.size], rows**2 @ belief.variance[0], rtol=1e-6)
+        np.testing.assert_allclose(cone.width[: cone.size], rows**2 @ posterior.variance[0], rtol=1e-6)
 
 
 def test_rows_without_zeros_are_read_in_the_order_of_components():
     """The second of two items is best: the swap is listed as (inside, outside), which is not in order."""
     oracle = TopKOracle(2, 1)
     policy = LinGame(unit_problem(oracle, np.array([[1.0, 0.5], [0.3, 1.0]])), rng=0)
-    policy.facets.move_to(np.array([[0.0, 1.0]]))
+    policy.facets.set_answers(np.array([[0.0, 1.0]]))
     gap, _ = policy.facets.weigh(np.array([[-0.5, 0.9]]), np.eye(2)[None])
     assert gap == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize("stopping", ["certified", "verified"])
 def test_a_component_that_no_arm_measures_in_a_box(stopping):
-    """Answers do not differ there; without a prior the belief has variance 0 there."""
+    """Answers do not differ there; without a prior the posterior has variance 0 there."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]))
     problem = unit_problem(oracle, [0, 1], space=Box(-5.0, 5.0))
     noise, theta = np.random.default_rng(4), [1.5, 0.0]
@@ -147,9 +147,9 @@ def test_a_component_that_no_arm_measures_in_a_box(stopping):
 
 def test_a_used_sampler_is_copied_without_its_cone():
     oracle = grid_oracle(6)
-    belief = belief_of(oracle, np.ones(oracle.dim), 20)
+    posterior = posterior_of(oracle, np.ones(oracle.dim), 20)
     used = HalfSpaceSampler()
-    used.sample(belief, oracle, oracle.argmax(belief.theta_hat[0]), 1, 0)
+    used.sample(posterior, oracle, oracle.argmax(posterior.theta_hat[0]), 1, 0)
     assert used.cone is not None
     policy = PEPS(unit_problem(oracle), 0, sampler=used, replications=3)
     z_hat = policy.z_hat()[0]

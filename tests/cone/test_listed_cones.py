@@ -13,7 +13,7 @@ def test_facets_equal_those_of_the_oracle(oracle):
     lists = ListedCones(oracle, 3)
     for thetas in np.random.default_rng(1).normal(size=(10, 3, oracle.dim)):
         z_hat = oracle.argmax(thetas)
-        lists.move_to(z_hat)
+        lists.set_answers(z_hat)
         for f in range(oracle.facet_count):
             rows = lists.pick(np.full(3, f))
             for r in range(3):
@@ -31,11 +31,11 @@ def test_an_answer_is_listed_once_and_the_cache_is_bounded(monkeypatch):
     lists = ListedCones(Counting(5, k=1), 1)
     answers = [oracle.argmax(row) for row in np.eye(5)]
     for z in [*answers, *answers]:
-        lists.move_to(z[None])
+        lists.set_answers(z[None])
     assert len(built) == 5
     monkeypatch.setattr(cones, "_MAX_CACHED_ENTRIES", 8)  # the facets of one answer: 4 swaps of two entries
     lists = ListedCones(Counting(5, k=1), 1)
     for z in [answers[0], answers[0], answers[1], answers[0]]:
-        lists.move_to(z[None])
+        lists.set_answers(z[None])
     assert len(built) == 5 + 3
     assert lists._cached_entries <= 8

@@ -32,7 +32,7 @@ def test_all_facets_are_known_without_a_search(make):
     situation = situation_of(make())
     account = situation.draw(HalfSpaceSampler(), 7, 1).account
     assert account.oracle_calls == 7
-    found = HalfSpaceSampler().probability(situation.belief, situation.oracle, situation.z_hat, 2)
+    found = HalfSpaceSampler().probability(situation.posterior, situation.oracle, situation.z_hat, 2)
     assert found.complete
     assert found.missing == 0.0
 
@@ -44,7 +44,7 @@ def test_every_alternative_lies_in_a_listed_half_space(make, boxed):
     oracle = make()
     situation = situation_of(oracle, 3, space=Box(0.2, 1.5) if boxed else None)
     thetas = situation.draw(RejectionSampler(), 3000, 3).thetas
-    rows = oracle.few_facets(situation.z_hat, 1000)
+    rows = oracle.facets_up_to(situation.z_hat, 1000)
     assert (rows @ thetas.T > 0).any(axis=0).all()
     assert not (rows[::3] @ thetas.T > 0).any(axis=0).all()
 
@@ -53,8 +53,8 @@ def test_every_alternative_lies_in_a_listed_half_space(make, boxed):
 def test_long_lists_are_not_used_and_estimates_are_incomplete(make):
     problem = make()
     situation = situation_of(problem.oracle)
-    assert problem.oracle.few_facets(situation.z_hat, 1000) is None
-    found = HalfSpaceSampler(max_rays=64).probability(situation.belief, problem.oracle, situation.z_hat, 1, draws=10)
+    assert problem.oracle.facets_up_to(situation.z_hat, 1000) is None
+    found = HalfSpaceSampler(max_rays=64).probability(situation.posterior, problem.oracle, situation.z_hat, 1, draws=10)
     assert not found.complete
 
 
@@ -62,7 +62,7 @@ def test_the_limit_of_the_sampler_holds_for_lists_too():
     situation = situation_of(MatchingOracle(5, 5))
     sampler = HalfSpaceSampler(max_facets=83)
     assert situation.draw(sampler, 1, 1).account.facets <= 83
-    assert not sampler.probability(situation.belief, situation.oracle, situation.z_hat, 1, draws=10).complete
+    assert not sampler.probability(situation.posterior, situation.oracle, situation.z_hat, 1, draws=10).complete
 
 
 @pytest.mark.parametrize("make", [HalfSpaceSampler, AutoSampler, lambda: AutoSampler(tries=1)])
@@ -70,15 +70,15 @@ def test_the_limit_of_the_sampler_holds_for_lists_too():
 def test_one_route_only(make, domain):
     oracle = ShortestPathOracle((nx.DiGraph if domain == "real" else nx.Graph)([(0, 1), (1, 2)]), 0, 2)
     assert oracle.domain == domain
-    assert oracle.few_facets(oracle.argmax(np.ones(2)), 10).shape == (0, 2)
+    assert oracle.facets_up_to(oracle.argmax(np.ones(2)), 10).shape == (0, 2)
     with pytest.raises(NoAlternativeError):
         situation_of(oracle).draw(make(), 1, 1)
 
 
 def weights_of(tilted, situation, eta=1.0):
     """Return ln M of every facet after a draw."""
-    tilted.facets.sync(situation.belief, eta)
-    tilted.draw(situation.belief, eta, np.random.default_rng(0), 1, cap=10)
+    tilted.facets.sync(situation.posterior, eta)
+    tilted.draw(situation.posterior, eta, np.random.default_rng(0), 1, cap=10)
     return tilted._tilt[4].copy()
 
 
@@ -102,13 +102,13 @@ def test_skipped_facets_are_included_when_they_matter(eta):
     oracle, box = road_network(), Box(0.0, np.inf)
     situation = situation_of(oracle, 2000)
     cache = Facets(situation.z_hat)
-    cache.set_all(oracle.few_facets(situation.z_hat, 1000))
+    cache.set_all(oracle.facets_up_to(situation.z_hat, 1000))
     used = TiltedWeights(cache, box)
     before = weights_of(used, situation, eta)
     assert (before == -np.inf).sum() > 10
-    theta = situation.belief.theta_hat[0]
+    theta = situation.posterior.theta_hat[0]
     for arm in np.flatnonzero(situation.z_hat == 0):
-        situation.belief.update(int(arm), float(0.05 + 0.3 * theta[arm]), count=20_000)
+        situation.posterior.update(int(arm), float(0.05 + 0.3 * theta[arm]), count=20_000)
     after = weights_of(used, situation, eta)
     assert (after > -np.inf).sum() > (before > -np.inf).sum()
     fresh = weights_of(TiltedWeights(cache, box), situation, eta)
@@ -142,9 +142,9 @@ def test_the_search_finds_facets_outside_a_tight_box(seed):
     """A grid with too many facets for a list: components are forced in although the box forbids it."""
     problem = grid(10)
     theta = np.random.default_rng(seed).uniform(0.5, 1.5, problem.oracle.dim)
-    belief = measured(problem.oracle, theta, 4)
-    box = Box(belief.theta_hat[0] - 0.5, belief.theta_hat[0] + 1.0)
-    situation = Situation(belief, problem.oracle, box)
+    posterior = measured(problem.oracle, theta, 4)
+    box = Box(posterior.theta_hat[0] - 0.5, posterior.theta_hat[0] + 1.0)
+    situation = Situation(posterior, problem.oracle, box)
     sampler = HalfSpaceSampler()
     situation.draw(sampler, 1, seed)
     assert sampler.cone.size > 50

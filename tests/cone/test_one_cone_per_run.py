@@ -31,7 +31,7 @@ def test_each_answer_is_explored_once(monkeypatch, lists, stopping):
     monkeypatch.setattr(Cone, "_explore", counted)
     oracle = MatchingOracle(4, 4)
     if not lists:
-        monkeypatch.setattr(MatchingOracle, "few_facets", lambda self, z, most: None)
+        monkeypatch.setattr(MatchingOracle, "facets_up_to", lambda self, z, most: None)
     theta = 0.2 * np.random.default_rng(3).uniform(size=16) + 0.8 * np.eye(4).ravel()
     problem = unit_problem(oracle, noise_std=0.3)
     drawn = {"policy": "top-two", "stopping": stopping}  # greedy information needs no draws where facets are listed

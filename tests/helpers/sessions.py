@@ -1,4 +1,4 @@
-"""Sessions of one policy, their state, and the covariances of beliefs; the names of all policies."""
+"""Sessions of one policy, their state, and the covariances of posteriors; the names of all policies."""
 
 import pickle
 
@@ -20,10 +20,10 @@ def state_of(session):
     return pickle.dumps(session.state_dict())
 
 
-def covariance_of(belief, r=0):
-    """The covariance matrix of theta in a replication, whatever the kind of the belief."""
-    alone = belief.row(r)
-    return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(belief.dim)])
+def covariance_of(posterior, r=0):
+    """The covariance matrix of theta in a replication, whatever the kind of the posterior."""
+    alone = posterior.row(r)
+    return np.stack([alone.covariance_dot(e[None])[0] for e in np.eye(posterior.dim)])
 
 
 __all__ = ["POLICIES", "POLICY_NAMES", "covariance_of", "session_of", "state_of"]

@@ -7,7 +7,7 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, Campaign, load_instance, save_instance
-from combopeps.errors import InstanceError, OtherOracleError
+from combopeps.errors import InstanceError, OracleMismatchError
 from combopeps.io import Instance
 from combopeps.io.oracle_kinds import KINDS, OracleKind, as_json
 
@@ -41,7 +41,7 @@ def test_without_an_entry_no_file_holds_it(tmp_path):
         save_instance(Instance("x", unit_problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
     Campaign.create(tmp_path / "x.db", BestOracle(NAMES))
-    with pytest.raises(OtherOracleError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
+    with pytest.raises(OracleMismatchError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
         Campaign.open(tmp_path / "x.db")
 
 
@@ -75,5 +75,5 @@ def test_a_campaign_takes_it(tmp_path):
     assert type(again.problem.oracle) is BestOracle
     assert again.open_queries == [query]
     Campaign.create(tmp_path / "y", BetterOracle(NAMES))
-    with pytest.raises(OtherOracleError, match="BetterOracle"):
+    with pytest.raises(OracleMismatchError, match="BetterOracle"):
         Campaign.open(tmp_path / "y")

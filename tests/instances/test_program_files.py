@@ -18,7 +18,7 @@ from combopeps import (
     load_instance,
     save_instance,
 )
-from combopeps.errors import InstanceError, OtherOracleError
+from combopeps.errors import InstanceError, OracleMismatchError
 from combopeps.io import Instance
 from combopeps.io.schema import from_document, to_document
 
@@ -126,7 +126,7 @@ def test_a_function_is_no_data(tmp_path):
         save_instance(Instance("x", unit_problem(oracle(2))), tmp_path / "x.json")
     Campaign.create(tmp_path / "run", oracle(2)).ask()
     assert len(Campaign.open(tmp_path / "run", oracle=oracle(2)).open_queries) == 1
-    with pytest.raises(OtherOracleError) as caught:
+    with pytest.raises(OracleMismatchError) as caught:
         Campaign.open(tmp_path / "run", oracle=oracle(1))
     assert caught.value.differs == "answers"
 

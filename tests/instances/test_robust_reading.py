@@ -18,7 +18,7 @@ from combopeps import (
     read_network,
     save_instance,
 )
-from combopeps.errors import LONGEST_MESSAGE, ComboPepsError, FileFormatError, InstanceError, LabelError, SolverError
+from combopeps.errors import MAX_MESSAGE_LENGTH, ComboPepsError, FileFormatError, InstanceError, LabelError, SolverError
 from combopeps.io import Instance, read_program
 from combopeps.io.schema import from_document, to_document
 
@@ -120,7 +120,7 @@ def long_query(_):
 def test_messages_have_a_bounded_length(case, tmp_path):
     with pytest.raises(ComboPepsError) as caught:
         case(tmp_path)
-    assert 20 < len(str(caught.value)) <= LONGEST_MESSAGE
+    assert 20 < len(str(caught.value)) <= MAX_MESSAGE_LENGTH
 
 
 def test_a_long_message_keeps_its_beginning_and_its_end():
@@ -133,7 +133,7 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
 def test_every_error_has_messages_of_a_bounded_length():
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ComboPepsError)]
     assert len(kinds) > 25
-    assert all(len(str(kind(LONG))) <= LONGEST_MESSAGE for kind in kinds)
+    assert all(len(str(kind(LONG))) <= MAX_MESSAGE_LENGTH for kind in kinds)
 
 
 def market_split(rows=4, variables=40):

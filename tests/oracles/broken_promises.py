@@ -76,7 +76,7 @@ class FewFacetsLeavesOneOut(Honest):
     def facets(self, z):
         return None
 
-    def few_facets(self, z, most):
+    def facets_up_to(self, z, most):
         rows = super().facets(z)[:-1]
         return rows if rows.shape[0] <= most else None
 
@@ -84,7 +84,7 @@ class FewFacetsLeavesOneOut(Honest):
 class FewFacetsIgnoresTheLimit(Honest):
     facet_count = None
 
-    def few_facets(self, z, most):
+    def facets_up_to(self, z, most):
         return super().facets(z)
 
 

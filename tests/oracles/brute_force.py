@@ -100,7 +100,7 @@ def _near(oracle, z, seed):
 
 def assert_facets(oracle, Z, z, thetas):
     """Listed facets lead to answers, none twice, and together they see everything that beats z."""
-    rows = oracle.few_facets(z, 10_000)
+    rows = oracle.facets_up_to(z, 10_000)
     assert rows is not None
     assert len(rows.indices) == rows.count_nonzero()
     listed = {tuple(y) for y in (z + rows.toarray()).tolist()}
@@ -110,7 +110,7 @@ def assert_facets(oracle, Z, z, thetas):
     beaten = (thetas @ (Z - z).T).max(axis=1)
     np.testing.assert_array_equal(behind[beaten > 2e-10] > 0.0, True)
     if rows.shape[0]:
-        assert oracle.few_facets(z, rows.shape[0] - 1) is None
+        assert oracle.facets_up_to(z, rows.shape[0] - 1) is None
 
 
 def assert_counts(claimed, true_count):

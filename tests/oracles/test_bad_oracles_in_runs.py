@@ -24,7 +24,7 @@ from combopeps import (
 )
 from combopeps.errors import OracleError
 from combopeps.oracles import CheckedOracle
-from combopeps.oracles.validation import Watch, first_answers
+from combopeps.oracles.validation import ConsistencyCheck, probe_oracle
 
 ZOO = [
     kind
@@ -130,7 +130,7 @@ def test_a_fault_that_only_shows_at_the_thetas_of_the_run_is_caught_there(fault,
 
 def test_the_watch_looks_again_now_and_then():
     oracle, thetas = TopKOracle(3, k=1), np.eye(3)
-    watch, wrong = Watch(oracle), []
+    watch, wrong = ConsistencyCheck(oracle), []
     for call in range(1, 300):
         try:
             watch.see(thetas, oracle.argmax(-thetas if call > 20 else thetas))
@@ -150,7 +150,7 @@ class Counting(TopKOracle):
 @pytest.mark.parametrize(("d", "probes"), [(5, 256), (500_000, 8)])
 def test_three_rows_more_than_the_look_at_arms_needs(d, probes):
     oracle = Counting(d, k=2)
-    first_answers(oracle, np.random.default_rng(0))
+    probe_oracle(oracle, np.random.default_rng(0))
     assert oracle.rows == probes + 3
 
 
@@ -180,8 +180,8 @@ def sets(rng):
 def test_an_honest_oracle_is_never_refused(seed, scale):
     rng = np.random.default_rng(seed)
     for oracle in sets(rng):
-        first_answers(oracle, rng)
-        checked, watch = CheckedOracle(oracle, mode="always"), Watch(oracle)
+        probe_oracle(oracle, rng)
+        checked, watch = CheckedOracle(oracle, mode="always"), ConsistencyCheck(oracle)
         for near in (0.0, 1e-9, 1e-3, 1.0):  # ties, near ties, and none
             thetas = scale * (rng.integers(0, 3, size=(12, oracle.dim)) + near * rng.random(size=(12, oracle.dim)))
             watch.see(thetas, checked.argmax(thetas))
@@ -193,7 +193,7 @@ def test_the_resolution_of_an_engine_is_no_fault(n):
     rng = np.random.default_rng(n)
     oracle = MatchingOracle(n, n, engine="ortools")
     thetas = rng.normal(size=(24, oracle.dim)) * np.where(rng.random(oracle.dim) < 0.1, 1e8, 1e-6)
-    Watch(oracle).see(thetas, oracle.argmax(thetas))
+    ConsistencyCheck(oracle).see(thetas, oracle.argmax(thetas))
 
 
 class Coarse(TopKOracle):

@@ -41,7 +41,7 @@ def test_some_facet_is_better_by_its_share(kind):
     draw = rng.exponential if oracle.domain == "nonnegative" else rng.normal
     seen, sharp = 0, 0
     for z in answers(oracle):
-        rows = oracle.few_facets(z, 10_000)
+        rows = oracle.facets_up_to(z, 10_000)
         for _ in range(20):
             theta = draw(size=oracle.dim)
             worse = float((oracle.argmax(theta) - z) @ theta)

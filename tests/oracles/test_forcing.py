@@ -13,7 +13,13 @@ from combopeps import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.oracles.constrained_argmax import can_force, enumerate_answers, force, one_at_a_time, second_best
+from combopeps.oracles.constrained_argmax import (
+    can_constrain,
+    constrained_argmax,
+    enumerate_answers,
+    flip_one_component,
+    second_best,
+)
 
 GRID = nx.DiGraph(nx.grid_2d_graph(3, 3).edges)
 ORACLES = {
@@ -57,20 +63,20 @@ def test_the_best_answer_that_obeys(oracle, Z, scale):
     rng = np.random.default_rng(0)
     thetas = scale * rng.normal(size=(60, oracle.dim))
     wanted = rng.choice([-1, 0, 1], p=[0.15, 0.7, 0.15], size=thetas.shape)
-    found = force(oracle, thetas, wanted)
-    for theta, want, z, obeys, slack in zip(thetas, wanted, *found, strict=True):
+    found = constrained_argmax(oracle, thetas, wanted)
+    for theta, want, z, is_feasible, slack in zip(thetas, wanted, *found, strict=True):
         allowed = Z[((want == 0) | ((Z != 0.0) == (want > 0))).all(axis=1)]
-        assert obeys == (len(allowed) > 0)
-        if obeys:
+        assert is_feasible == (len(allowed) > 0)
+        if is_feasible:
             assert (allowed == z).all(axis=1).any()
             assert z @ theta >= (allowed @ theta).max() - abs(oracle.unit) * slack - 1e-12 * np.abs(theta).sum()
-    assert found.obeys.any()
+    assert found.is_feasible.any()
 
 
 def test_where_no_theta_is_given_any_answer_that_obeys_will_do():
-    wanted = one_at_a_time(np.arange(6), np.array([1.0, 1, 1, 0, 0, 0]))
-    found = force(TopKOracle(6, k=3), np.zeros(6), wanted)
-    assert found.obeys.all()
+    wanted = flip_one_component(np.arange(6), np.array([1.0, 1, 1, 0, 0, 0]))
+    found = constrained_argmax(TopKOracle(6, k=3), np.zeros(6), wanted)
+    assert found.is_feasible.all()
     assert (found.slack == 0.0).all()
 
 
@@ -79,10 +85,10 @@ def test_what_clipping_hides_is_in_the_slack():
     oracle = ShortestPathOracle(nx.cycle_graph(4), 0, 2)
     theta = np.array([1.0, 5.0, 1.0, 5.0])
     z = oracle.argmax(theta)
-    out = force(oracle, theta, one_at_a_time(np.flatnonzero(z), z))
-    assert out.obeys.all()
+    out = constrained_argmax(oracle, theta, flip_one_component(np.flatnonzero(z), z))
+    assert out.is_feasible.all()
     assert (out.slack < 1e-9).all()
-    into = force(oracle, theta, one_at_a_time(np.flatnonzero(z == 0.0), z))
+    into = constrained_argmax(oracle, theta, flip_one_component(np.flatnonzero(z == 0.0), z))
     assert (into.slack >= theta.sum()).all()
 
 
@@ -91,7 +97,7 @@ def test_the_second_best(oracle, Z):
     rng = np.random.default_rng(1)
     for theta in rng.normal(size=(30, oracle.dim)):
         order = np.argsort(-(Z @ theta))
-        assert can_force(oracle)
+        assert can_constrain(oracle)
         assert second_best(oracle, theta, Z[order[0]]) @ theta == pytest.approx((Z @ theta)[order[1]], rel=1e-9)
 
 

@@ -75,11 +75,11 @@ def test_facets_are_listed_only_where_that_is_affordable():
     tested.clear()
     assert oracle.facet_count is None
     assert oracle.facets(z) is None
-    assert oracle.few_facets(z, 3599) is None
+    assert oracle.facets_up_to(z, 3599) is None
     assert tested == []
-    assert oracle.few_facets(z, 3600).shape == (3600, 120)
+    assert oracle.facets_up_to(z, 3600).shape == (3600, 120)
     assert len(tested) == 3601
-    oracle.few_facets(z, 3600)
+    oracle.facets_up_to(z, 3600)
     assert len(tested) == 3601  # known from the last time
 
 

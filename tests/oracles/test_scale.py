@@ -132,7 +132,7 @@ def test_trees_of_a_grid_of_100_by_100(peak):
     np.testing.assert_array_equal(oracle.encode(oracle.decode(z)), z)
     assert oracle.membership(z, theta)
     assert not oracle.membership(z, -theta)
-    assert oracle.few_facets(z, 1000) is None
+    assert oracle.facets_up_to(z, 1000) is None
     # The number of trees of a square lattice grows like exp(4 G / pi) per node, G Catalan's constant.
     assert oracle.log_cardinality / len(graph) == pytest.approx(1.166, abs=0.02)
     assert peak() < 3_000 * oracle.dim

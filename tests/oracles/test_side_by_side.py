@@ -21,9 +21,9 @@ class Slow(ArgmaxOracle):
     expensive = True
     binary = antichain = True
 
-    def __init__(self, d, seconds=0.0, side_by_side="threads"):
+    def __init__(self, d, seconds=0.0, parallel_backend="threads"):
         super().__init__(range(d))
-        self.seconds, self.side_by_side, self.asked = seconds, side_by_side, []
+        self.seconds, self.parallel_backend, self.asked = seconds, parallel_backend, []
 
     def _argmax_batch(self, thetas):
         self.asked.append((len(thetas), threading.get_ident()))
@@ -68,7 +68,7 @@ PROGRAMS = programs()
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_answers_are_the_same_bit_by_bit(eager, name):
     oracle = PROGRAMS[name]
-    assert (oracle.expensive, oracle.side_by_side) == (True, "threads")
+    assert (oracle.expensive, oracle.parallel_backend) == (True, "threads")
     thetas = np.random.default_rng(1).integers(-1, 3, size=(24, 14)).astype(float)
     expected = np.stack([oracle.argmax(theta) for theta in thetas])
     np.testing.assert_array_equal(oracle.argmax(thetas), expected)
@@ -99,7 +99,7 @@ def test_nobody_is_called_for_little_work_nor_inside_a_worker(eager, monkeypatch
 
 
 def test_processes_give_the_same_answers(eager):
-    oracle = Slow(3, side_by_side="processes")
+    oracle = Slow(3, parallel_backend="processes")
     thetas = np.random.default_rng(3).normal(size=(12, 3))
     np.testing.assert_array_equal(oracle.argmax(thetas), TopKOracle(3, 1).argmax(thetas))
     assert len(oracle.asked) == 2  # the others were put to copies of it
@@ -128,7 +128,7 @@ def test_a_fault_in_a_worker_is_the_same_error(eager, monkeypatch):
 
 
 def test_simulations_over_processes_agree_with_one_process():
-    oracle = Slow(3, side_by_side="processes")
+    oracle = Slow(3, parallel_backend="processes")
     runs = [
         simulate(unit_problem(oracle), [1.0, 0.0, 0.0], "top-two", budget=6, replications=4, rng=0, n_jobs=n_jobs)
         for n_jobs in (1, 2)

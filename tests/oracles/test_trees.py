@@ -97,7 +97,7 @@ def test_answers_with_fewer_facets_than_others_share_their_lists():
     lists, sizes = ListedCones(oracle, 3), set()
     for thetas in rng.normal(size=(30, 3, oracle.dim)):
         z_hat = oracle.argmax(thetas)
-        lists.move_to(z_hat)
+        lists.set_answers(z_hat)
         gap, width = lists.weigh(thetas, np.ones((3, oracle.dim)))
         for r in range(3):
             rows = oracle.facets(z_hat[r])

@@ -38,6 +38,6 @@ def measure(campaign, theta, samples, seed=1, batch=10):
 def measured(folder, name, samples=30, *, actions=None, **options):
     """Return a campaign on an instance with some measurements, in a new file."""
     instance = load_instance(name)
-    problem = instance.problem.restated(actions=actions, cost=10.0, part_cost=1.0) if actions else instance
+    problem = instance.problem.copy_with(actions=actions, cost=10.0, part_cost=1.0) if actions else instance
     path = folder / f"{name}{'' if actions is None else '-actions'}.db"
     return measure(Campaign.create(path, problem, **options), instance.theta, samples)

@@ -14,10 +14,10 @@ from page_cases import measured
 from unit_problem import unit_problem
 
 from combopeps import Campaign, ComboPepsError, TopKOracle
-from combopeps.errors import AccessError
+from combopeps.errors import AuthorizationError
 from combopeps.server.schemas import query_json
-from combopeps.viz.build_view_model import facts_of
-from combopeps.viz.error_curve import Curve
+from combopeps.viz.build_view_model import report_data
+from combopeps.viz.error_curve import ErrorCurve
 from combopeps.viz.html import Live, fragment, render, report
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -37,7 +37,7 @@ class MiniServer:
 
     def __init__(self, campaign, me):
         self.me = me
-        self.campaign, self.curve, self.posted, self.unchanged, self.cut = campaign, Curve(), [], 0, False
+        self.campaign, self.curve, self.posted, self.unchanged, self.cut = campaign, ErrorCurve(), [], 0, False
         self.lock = threading.Lock()
         server = self
 
@@ -58,7 +58,7 @@ class MiniServer:
 
             def do_GET(self):
                 with server.lock:
-                    facts = facts_of(server.campaign, curve=server.curve)
+                    facts = report_data(server.campaign, curve=server.curve)
                 tag = zlib.crc32(fragment(facts, Live("")).encode())
                 live = Live(f'"{tag}"', poll_seconds=0.2)
                 if server.cut:
@@ -84,7 +84,7 @@ class MiniServer:
                     with server.lock:
                         if self.path == "/ask":
                             if server.me["client"] not in (None, said["client"]):
-                                raise AccessError(f"this token belongs to {server.me['client']!r}")
+                                raise AuthorizationError(f"this token belongs to {server.me['client']!r}")
                             query = server.campaign.ask(said["n"], client=said["client"])[0]
                             return self.reply(200, json.dumps({"queries": [query_json(query)]}))
                         if self.path == "/abandon":
@@ -359,7 +359,7 @@ def test_the_name_is_that_of_the_token_or_is_entered(chromium, serve, tmp_path):
 
 
 def test_results_of_many_parts_are_entered_line_by_line(chromium, serve, tmp_path):
-    problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
+    problem = unit_problem(TopKOracle(600, k=250)).copy_with(actions="answers")
     campaign = Campaign.create(tmp_path / "c.db", problem)
     query = campaign.ask()
     assert len(query.components) == 250

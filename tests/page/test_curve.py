@@ -7,8 +7,8 @@ from page_cases import measure, measured
 
 from combopeps import Campaign, load_instance
 from combopeps.errors import ParameterError
-from combopeps.viz.build_view_model import facts_of
-from combopeps.viz.error_curve import Curve
+from combopeps.viz.build_view_model import report_data
+from combopeps.viz.error_curve import ErrorCurve
 
 GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
 
@@ -20,7 +20,7 @@ def test_points_are_close_to_the_status_at_that_time(tmp_path):
     for samples in GRID:
         measure(campaign, instance.theta, samples, seed=samples)
         said.append((samples, campaign.status().error_probability))
-    points = Curve().follow(campaign).points
+    points = ErrorCurve().follow(campaign).points
     assert [t for t, _ in points] == GRID
 
     def close(rough, precise):
@@ -32,27 +32,27 @@ def test_points_are_close_to_the_status_at_that_time(tmp_path):
 
 def test_updates_of_a_curve_add_points_only(tmp_path):
     instance = load_instance("town")
-    campaign, kept = Campaign.create(tmp_path / "c.db", instance), Curve()
+    campaign, kept = Campaign.create(tmp_path / "c.db", instance), ErrorCurve()
     for samples in (4, 9, 9, 31):
         before = list(kept.follow(campaign).points)
         measure(campaign, instance.theta, samples, seed=samples)
         assert kept.follow(campaign).points[: len(before)] == before
-    assert kept.points == Curve().follow(campaign).points
+    assert kept.points == ErrorCurve().follow(campaign).points
     assert [t for t, _ in kept.points] == [t for t in GRID if t <= 31]
 
 
 def test_no_query_is_chosen_again(tmp_path, monkeypatch):
     from combopeps.policies.peps import PEPS
 
-    campaign = measured(tmp_path, "topk-paper", 12, policy="peps", stopping="verified", sweep=True)
+    campaign = measured(tmp_path, "topk-paper", 12, policy="peps", stopping="verified", initial_design=True)
     monkeypatch.setattr(PEPS, "choose", None)
-    assert [t for t, _ in Curve().follow(campaign).points] == [1, 2, 3, 5, 7, 10]
+    assert [t for t, _ in ErrorCurve().follow(campaign).points] == [1, 2, 3, 5, 7, 10]
 
 
 def test_few_points_up_to_a_hundred_thousand(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", load_instance("topk-paper"))
     campaign.observe_table([(i % 12, 0.1) for i in range(3_000)])
-    curve = Curve().follow(campaign)
+    curve = ErrorCurve().follow(campaign)
     assert len(curve.points) <= 22
     assert curve.points[-1][0] <= 3_000
     campaign.observe(3, 1.0, count=97_000)
@@ -62,19 +62,19 @@ def test_few_points_up_to_a_hundred_thousand(tmp_path):
 
 def test_points_are_left_out_when_the_time_is_over(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
-    hasty = Curve(seconds=1e-9).follow(campaign)
+    hasty = ErrorCurve(seconds=1e-9).follow(campaign)
     assert hasty.left_out > 0
-    whole = dict(Curve().follow(campaign).points)
+    whole = dict(ErrorCurve().follow(campaign).points)
     assert all(whole[t] == p for t, p in hasty.points)
-    assert "left out to save time" in facts_of(campaign, curve=hasty).chart.note
+    assert "left out to save time" in report_data(campaign, curve=hasty).chart.note
 
 
 def test_actions_are_counted_by_their_readings(tmp_path):
     campaign = measured(tmp_path, "town", 20, actions="answers")
-    curve = Curve().follow(campaign)
+    curve = ErrorCurve().follow(campaign)
     assert all(t <= campaign.samples for t, _ in curve.points)
 
 
 def test_seconds_are_checked():
     with pytest.raises(ParameterError, match="positive"):
-        Curve(seconds=0.0)
+        ErrorCurve(seconds=0.0)

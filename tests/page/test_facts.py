@@ -21,7 +21,7 @@ from combopeps import (
     load_instance,
 )
 from combopeps.errors import NoiseWarning, ParameterError
-from combopeps.viz.build_view_model import facts_of, why_not_stopped
+from combopeps.viz.build_view_model import report_data, why_not_stopped
 from combopeps.viz.html import Live, render
 
 
@@ -29,7 +29,7 @@ from combopeps.viz.html import Live, render
 def test_report_data_agree_with_the_status(tmp_path, name):
     campaign = measured(tmp_path, name)
     campaign.ask(2)
-    facts, status = facts_of(campaign), campaign.status()
+    facts, status = report_data(campaign), campaign.status()
     assert (facts.picture.form, facts.kind) == KINDS[name]
     assert facts.samples == status.samples
     assert facts.error_probability == status.error_probability == facts.chart.data[-1][1]
@@ -39,29 +39,29 @@ def test_report_data_agree_with_the_status(tmp_path, name):
     assert facts.most_measured[0].count == max(status.pulls.values())
     assert f'value="{status.error_probability!r}"' in render(facts)
     assert pickle.loads(pickle.dumps(facts)) == facts
-    assert facts_of(campaign) == facts  # looking changes nothing
+    assert report_data(campaign) == facts  # looking changes nothing
 
 
 def test_a_constraint_model_has_rows(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", load_instance("timetable"))
     campaign.observe(campaign.problem.arms.labels[0], 1.0)
-    facts = facts_of(campaign)
+    facts = report_data(campaign)
     assert facts.picture.form == "rows"
     assert facts.kind == "The best solution of a constraint model"
 
 
 def test_estimates_are_those_of_the_posterior(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
-    belief, facts = campaign.belief, facts_of(campaign)
+    posterior, facts = campaign.posterior, report_data(campaign)
     for row in facts.most_measured:
         i = campaign.problem.arms.labels.index(int(row.label))
-        assert row.mean == pytest.approx(belief.theta_hat[0, i])
-        assert row.std == pytest.approx(belief.std[0, i])
+        assert row.mean == pytest.approx(posterior.theta_hat[0, i])
+        assert row.std == pytest.approx(posterior.std[0, i])
 
 
 def test_the_cut_of_a_ranking_follows_the_answer(tmp_path):
     campaign = measured(tmp_path, "topk-paper", 60)
-    picture = facts_of(campaign).picture
+    picture = report_data(campaign).picture
     inside = [row.label for row in picture.rows if row.status == "in"]
     assert set(inside) == {str(item) for item in campaign.status().answer}
     assert [row.status == "in" for row in picture.rows] == [True] * picture.cut + [False] * (12 - picture.cut)
@@ -72,7 +72,7 @@ def test_the_cut_of_a_ranking_follows_the_answer(tmp_path):
 def test_lines_of_a_network_are_those_of_answer_and_runner_up(tmp_path):
     campaign = measured(tmp_path, "town", 60)
     status, oracle = campaign.status(), campaign.problem.oracle
-    lines = facts_of(campaign).picture.lines
+    lines = report_data(campaign).picture.lines
     z, runner_up = oracle.encode(status.answer) != 0, oracle.encode(status.runner_up) != 0
     drawn = {
         look: {line.title.split(":")[0] for line in lines if line.css_class == look} for look in ("e-in", "e-runner-up")
@@ -89,30 +89,30 @@ def test_lines_of_a_network_are_those_of_answer_and_runner_up(tmp_path):
 def test_actions_have_parts_and_a_cost(tmp_path):
     campaign = measured(tmp_path, "town", 20, actions="answers")
     query = campaign.ask()
-    facts = facts_of(campaign)
+    facts = report_data(campaign)
     assert facts.actions == campaign.status().actions
     assert facts.open_queries[0].parts == tuple(" - ".join(edge) for edge in query.components)
     assert facts.cost == facts.actions * 10.0 + facts.samples * 1.0
 
 
 def test_many_parts_of_an_action_are_counted(tmp_path):
-    problem = unit_problem(TopKOracle(600, k=250)).restated(actions="answers")
+    problem = unit_problem(TopKOracle(600, k=250)).copy_with(actions="answers")
     campaign = Campaign.create(tmp_path / "c.db", problem)
     campaign.ask()
-    (query,) = facts_of(campaign).open_queries
+    (query,) = report_data(campaign).open_queries
     assert (query.parts, query.unlisted_parts) == ((), 250)
-    assert 'data-many="250"' in render(facts_of(campaign), Live('"1"'))
+    assert 'data-many="250"' in render(report_data(campaign), Live('"1"'))
 
 
 def test_results_that_are_still_out_are_counted(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", load_instance("town"))
     campaign.ask()
-    assert "Nothing has been measured yet: 1 result is still out." in render(facts_of(campaign))
+    assert "Nothing has been measured yet: 1 result is still out." in render(report_data(campaign))
     campaign = measured(tmp_path, "town", 8)
-    assert "<strong>Not yet:</strong> measure on until" in render(facts_of(campaign))
+    assert "<strong>Not yet:</strong> measure on until" in render(report_data(campaign))
     queries = campaign.ask(60)
     campaign.tell(queries[55], 3.0)
-    facts = facts_of(campaign)
+    facts = report_data(campaign)
     assert facts.unlisted_queries == tuple(query.id for query in queries[50:] if query is not queries[55])
     assert facts.n_open_queries == 59
     page = render(facts, Live('"1"'))
@@ -126,7 +126,7 @@ def test_it_is_explained_why_a_small_probability_is_not_enough(tmp_path):
         problem = unit_problem(TopKOracle(["a", "b"], k=1), noise_std=1.0, prior_std=1.0)
         campaign = Campaign.create(tmp_path / f"{rule}{gap}.db", problem, stopping=rule, epsilon=0.001)
         campaign.observe_table([("a", gap), ("b", 0.0)] * 9)
-        return facts_of(campaign)
+        return report_data(campaign)
 
     near = begun("posterior", 0.91)
     assert 0.02 < near.error_probability < 0.05
@@ -146,7 +146,7 @@ def test_it_is_explained_why_a_small_probability_is_not_enough(tmp_path):
 
 def test_nothing_measured_yet(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", load_instance("town"))
-    facts = facts_of(campaign)
+    facts = report_data(campaign)
     assert facts.samples == 0
     assert (
         facts.most_measured == facts.leaders == facts.open_queries == facts.recent_results == facts.chart.points == ()
@@ -159,7 +159,7 @@ def test_nothing_measured_yet(tmp_path):
 def test_a_result_shows_its_looks():
     noise = np.random.default_rng(0)
     result = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: "cab".index(x) + noise.normal(), delta=0.01)
-    facts = facts_of(result, title="Three")
+    facts = report_data(result, title="Three")
     assert facts.title == "Three"
     assert facts.stop
     assert facts.verdict == result.claim
@@ -167,8 +167,8 @@ def test_a_result_shows_its_looks():
     assert {(look.t, look.error_probability) for look in result.looks} >= set(facts.chart.data[:-1])
     assert len(facts.chart.points) <= 61
     spent = identify(TopKOracle(["a", "b", "c"], k=1), lambda x: noise.normal(), delta=1e-9, budget=10)
-    assert not facts_of(spent).stop
-    assert "the budget is spent" in render(facts_of(spent))
+    assert not report_data(spent).stop
+    assert "the budget is spent" in render(report_data(spent))
 
 
 class Neighbours(ArgmaxOracle):
@@ -180,7 +180,7 @@ class Neighbours(ArgmaxOracle):
 def test_a_custom_oracle(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", Neighbours(["north", "gate", "yard", "south"]))
     campaign.observe("yard", 3.0)
-    facts = facts_of(campaign)
+    facts = report_data(campaign)
     assert facts.kind == "Neighbours"
     assert {row.label for row in facts.picture.rows if row.status == "in"} == {str(x) for x in campaign.status().answer}
 
@@ -189,14 +189,14 @@ def test_warnings_epsilon_and_noise_are_shown(tmp_path):
     oracle = TopKOracle(["a", "b"], k=1)
     near = Campaign.create(tmp_path / "near.db", unit_problem(oracle, noise_std=0.1, prior_std=2.0), epsilon=0.5)
     near.observe_table([("a", 1.0), ("b", 1.0)] * 2)
-    assert "by more than 0.5" in render(facts_of(near))
+    assert "by more than 0.5" in render(report_data(near))
     unknown = Campaign.create(tmp_path / "unknown.db", unit_problem(oracle, noise_std=None, prior_std=2.0))
     unknown.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 1.0, 20)] + [("b", 0.1), ("b", 0.2)])
-    assert facts_of(unknown).noise == str(unknown.status().noise_estimate)
+    assert report_data(unknown).noise == str(unknown.status().noise_estimate)
     loud = Campaign.create(tmp_path / "loud.db", unit_problem(oracle, noise_std=0.1, prior_std=50.0))
     with pytest.warns(NoiseWarning):
         loud.observe_table([("a", y) for y in np.random.default_rng(0).normal(1.0, 5.0, 40)])
-    assert facts_of(loud).warnings == (loud.status().warning,)
+    assert report_data(loud).warnings == (loud.status().warning,)
 
 
 def test_clients_with_leases_are_named(tmp_path):
@@ -204,7 +204,7 @@ def test_clients_with_leases_are_named(tmp_path):
     campaign.ask(1, client="ann", lease=3600.0)
     campaign.ask(1, client="bob <b>")
     campaign.ask()
-    facts, (until, *_) = facts_of(campaign), [lease.until for lease in campaign.leases.values()]
+    facts, (until, *_) = report_data(campaign), [lease.until for lease in campaign.leases.values()]
     assert [(query.holder, query.until) for query in facts.open_queries] == [
         ("ann", until),
         ("bob <b>", None),
@@ -221,7 +221,7 @@ def test_the_latest_results_can_be_changed_and_changes_are_counted(tmp_path):
     last = campaign.measurements()[-1]
     campaign.correct(last.event, 1.5)
     campaign.retract(campaign.measurements()[-2].event)
-    facts, measurements = facts_of(campaign), campaign.measurements()
+    facts, measurements = report_data(campaign), campaign.measurements()
     assert [(row.event, row.label, row.y, row.retracted, row.single) for row in facts.recent_results] == [
         (one.event, str(one.label), one.y, one.retracted, True) for one in measurements[:-13:-1]
     ]
@@ -234,9 +234,9 @@ def test_the_latest_results_can_be_changed_and_changes_are_counted(tmp_path):
     assert "data-do=" not in still + render(facts, Live('"1"', can_tell=False))
     actions = measured(tmp_path, "town", 5, actions="answers")
     assert not any(
-        row.single for row in facts_of(actions).recent_results
+        row.single for row in report_data(actions).recent_results
     )  # results of an action are only retracted, all at once
-    page = render(facts_of(actions), Live('"1"'))
+    page = render(report_data(actions), Live('"1"'))
     assert 'data-do="correct"' not in page
     assert 'data-do="retract"' in page
 
@@ -246,7 +246,7 @@ def test_large_rankings_stay_small(tmp_path, dim):
     campaign = Campaign.create(tmp_path / "c.db", TopKOracle(dim, k=40))
     campaign.observe_table([(i, 1.0) for i in range(200)])
     campaign.ask(1)
-    page = render(facts_of(campaign))
+    page = render(report_data(campaign))
     assert len(page) < 300_000
     assert f"and {dim - 60:,} more below" in page
 
@@ -258,24 +258,24 @@ def test_large_networks_and_matchings_stay_small(tmp_path):
     for number, oracle in enumerate((route, MatchingOracle(100, 100))):
         campaign = Campaign.create(tmp_path / f"{number}.db", oracle)
         campaign.observe_table([(label, 1.0) for label in oracle.components[:200]])
-        assert len(render(facts_of(campaign))) < 300_000
+        assert len(render(report_data(campaign))) < 300_000
 
 
 def test_only_campaigns_and_results_are_accepted():
     with pytest.raises(ParameterError, match="Campaign or a Result"):
-        facts_of("run.db")
+        report_data("run.db")
 
 
 def test_what_to_do_next_follows_the_rule(tmp_path):
-    early = render(facts_of(measured(tmp_path, "topk-paper", 5)))
+    early = render(report_data(measured(tmp_path, "topk-paper", 5)))
     assert "Not yet:" in early
     assert "until that is safely below 5\N{NO-BREAK SPACE}%" in early
-    proof = render(facts_of(measured(tmp_path, "town", 5, stopping="certified")))
+    proof = render(report_data(measured(tmp_path, "town", 5, stopping="certified")))
     assert "until the rule “certified” is satisfied" in proof
     done = measured(tmp_path, "cyclic-matching", 200, delta=0.3)
     status = done.status()
     assert status.stop
-    assert status.claim[1:] in render(facts_of(done))
+    assert status.claim[1:] in render(report_data(done))
 
 
 def test_parallel_edges_on_a_map(tmp_path):
@@ -287,7 +287,7 @@ def test_parallel_edges_on_a_map(tmp_path):
     oracle = ShortestPathOracle(graph, "Genf", "Chur")
     campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0 + i / 9) for i, label in enumerate(oracle.components)])
-    picture = facts_of(campaign).picture
+    picture = report_data(campaign).picture
     assert picture.shape == "s-wide"
     places = {node.label: (node.x, node.y) for node in picture.nodes}
     assert places["Genf"][0] < places["Bern"][0] < places["Brig"][0] < places["Chur"][0]
@@ -299,5 +299,5 @@ def test_values_of_integer_variables_are_shown(tmp_path):
     oracle = MilpOracle(["small", "large"], [[1, 4]], 0, 9, bounds=(0, 5))
     campaign = Campaign.create(tmp_path / "c.db", oracle)
     campaign.observe_table([(label, 1.0) for label in oracle.components])
-    notes = {row.label: row.note for row in facts_of(campaign).picture.rows}
+    notes = {row.label: row.note for row in report_data(campaign).picture.rows}
     assert notes["small"].startswith(f"× {campaign.status().answer['small']}")

@@ -12,7 +12,7 @@ from page_cases import KINDS, measured
 from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.viz import html
-from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.build_view_model import report_data
 from combopeps.viz.html import Live, fragment, render
 
 VOID = {"meta", "link", "input", "br", "hr"}
@@ -70,7 +70,7 @@ def test_the_parser_detects_a_tag_that_is_not_closed():
 def test_pages_are_valid_and_self_contained(tmp_path, name):
     campaign = measured(tmp_path, name, 20)
     campaign.ask(2)
-    for page in forms(facts_of(campaign)):
+    for page in forms(report_data(campaign)):
         parsed = StrictParser(page)
         assert not re.search(r"(https?:)?//[a-z]", page.split("<script")[0])
         for tag, attributes in parsed.tags:
@@ -95,7 +95,7 @@ def test_labels_are_escaped(tmp_path):
         campaign = Campaign.create(tmp_path / f"{number}.db", oracle)
         campaign.observe_table([(label, i / 9) for i, label in enumerate(oracle.components)])
         campaign.ask(3)
-        for page in forms(facts_of(campaign, title=NASTY[0])):
+        for page in forms(report_data(campaign, title=NASTY[0])):
             parsed = StrictParser(page)
             assert [tag for tag, _ in parsed.tags].count("script") == (
                 1 if 'id="pulse"' in page and "data-etag" in page else 0
@@ -113,12 +113,12 @@ def test_labels_are_escaped(tmp_path):
 def test_a_long_label_is_cut_and_complete_in_its_title(tmp_path):
     campaign = Campaign.create(tmp_path / "c.db", TopKOracle(["long " * 30 + "end", "b"], k=1))
     campaign.observe("b", 1.0)
-    page = render(facts_of(campaign))
+    page = render(report_data(campaign))
     assert re.search(r'title="(long )+end"', page)
 
 
 def test_only_a_live_page_has_a_script_a_form_and_a_nonce(tmp_path):
-    facts = facts_of(measured(tmp_path, "topk-paper", 5))
+    facts = report_data(measured(tmp_path, "topk-paper", 5))
     still, live = render(facts, nonce="abc="), render(facts, Live('W/"5"', poll_seconds=2.5), nonce="abc=")
     assert "<script" not in still
     assert "<form" not in still
@@ -136,7 +136,7 @@ def test_only_a_live_page_has_a_script_a_form_and_a_nonce(tmp_path):
 def test_headings_and_labels_for_screen_readers(tmp_path):
     campaign = measured(tmp_path, "town", 20)
     campaign.ask()
-    parsed = StrictParser(render(facts_of(campaign), Live('"1"')))
+    parsed = StrictParser(render(report_data(campaign), Live('"1"')))
     tags = [tag for tag, _ in parsed.tags]
     assert tags.count("h1") == tags.count("main") == 1
     assert tags.count("h2") >= 5
@@ -147,7 +147,7 @@ def test_headings_and_labels_for_screen_readers(tmp_path):
 
 
 def test_a_missing_jinja2_is_explained(tmp_path, monkeypatch):
-    facts = facts_of(measured(tmp_path, "topk-paper", 2))
+    facts = report_data(measured(tmp_path, "topk-paper", 2))
     monkeypatch.setitem(sys.modules, "jinja2", None)
     html._templates.cache_clear()
     with pytest.raises(DependencyError, match=r"combopeps\[serve\]"):

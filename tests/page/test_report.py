@@ -34,7 +34,7 @@ def test_a_result_has_a_report(tmp_path):
 
 def test_invalid_targets_are_rejected_before_any_work(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("combopeps.viz.html.facts_of", None)  # nothing is computed in vain
+    monkeypatch.setattr("combopeps.viz.html.report_data", None)  # nothing is computed in vain
     for target in ("pipe", "", "no/such/folder.html"):
         with pytest.raises(FileFormatError):
             report(None, tmp_path / target)

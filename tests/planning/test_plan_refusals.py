@@ -45,9 +45,13 @@ BAD = {
     "an object": ({"stopping": PosteriorRule(0.1)}, ParameterError, "name of a rule"),
     "no budget": ({"stopping": "budget"}, ParameterError, "needs a budget"),
     "budget 0": ({"budget": 0}, ParameterError, "budget must be an integer"),
-    "below the first sweep": ({"budget": 3}, ParameterError, "each of the 4 arms once: give at least 4"),
-    "below two sweeps": ({"budget": 7, "sweep": 2}, ParameterError, "arms 2 times: give at least 8"),
-    "a policy that sweeps": ({"budget": 3, "sweep": 0, "policy": "lingape"}, ParameterError, "give at least 4"),
+    "below the first initial design": ({"budget": 3}, ParameterError, "each of the 4 arms once: give at least 4"),
+    "below two initial designs": ({"budget": 7, "initial_design": 2}, ParameterError, "arms 2 times: give at least 8"),
+    "a policy that initial designs": (
+        {"budget": 3, "initial_design": 0, "policy": "lingape"},
+        ParameterError,
+        "give at least 4",
+    ),
     "no such policy": ({"policy": "best"}, ParameterError, "unknown policy"),
     "no such noise": ({"noise": "pink"}, ParameterError, "no noise is called"),
     "means that noise cannot have": ({"theta": GOOD, "noise": "bernoulli"}, ParameterError, "needs means from 0 to 1"),
@@ -97,7 +101,7 @@ def test_noise_of_unknown_size_requires_true_noise_std():
 def test_rules_that_do_not_fit_the_problem():
     town = load_instance("town")
     with pytest.raises(ParameterError, match="plans single measurements"):
-        plan(town.problem.restated(actions="answers", cost=1.0), stopping="verified")
+        plan(town.problem.copy_with(actions="answers", cost=1.0), stopping="verified")
 
 
 def test_a_guess_that_contradicts_the_prior_warns():
@@ -106,7 +110,7 @@ def test_a_guess_that_contradicts_the_prior_warns():
         plan(far, theta=GOOD)
 
 
-@pytest.mark.parametrize("options", [{"budget": 4}, {"budget": 3, "sweep": 0}, {"theta": dict(zip("dcba", GOOD, strict=True))},
+@pytest.mark.parametrize("options", [{"budget": 4}, {"budget": 3, "initial_design": 0}, {"theta": dict(zip("dcba", GOOD, strict=True))},
                                      {"theta": [1.0, 1.0, 0.0, 0.0], "theta_std": 0.1}, {"theta": GOOD, "theta_std": {"a": 0.1, "b": 0, "c": 1, "d": 2}}])  # fmt: skip
 def test_valid_input_is_accepted(options):
     with pytest.raises(AssertionError, match="a run was begun"):

@@ -7,7 +7,7 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import Box, ShortestPathOracle, TopKOracle, identify, load_instance, plan
-from combopeps.random import named, seed_sequence
+from combopeps.random import named_seed, seed_sequence
 from combopeps.session import Plan
 from combopeps.session.forecast import Forecast
 from combopeps.session.planned_run import simulated_measurement
@@ -51,11 +51,11 @@ def test_a_run_equals_a_call_of_identify(name, rule):
         problem, theta = unit_problem(Slow(6, k=2)), [0.0, 1.5, 0.2, 1.2, 0.1, -0.5]
     ahead = plan(problem, theta=theta, stopping=rule, rng=5, runs=2, delta=0.1, seconds=None)
     for r in range(2):
-        seed = named(seed_sequence(5), "planned", r)
+        seed = named_seed(seed_sequence(5), "planned", r)
         measure = simulated_measurement(problem, np.asarray(theta, float), "normal", problem.noise, seed)
         own = identify(problem, measure, delta=0.1, stopping=rule, rng=np.random.default_rng(seed))
         assert (own.samples, own.cost) == (ahead[rule].samples[r], ahead[rule].cost[r])
-        assert own.error_probability == ahead[rule].risk[r]
+        assert own.error_probability == ahead[rule].error_probability[r]
         best = problem.oracle.argmax(theta)
         assert ahead[rule].right[r] == (own.z @ theta >= best @ theta - 1e-12)
 
@@ -92,7 +92,7 @@ def test_costs_are_paid():
 
 def test_actions_are_counted_as_actions():
     town = load_instance("town")
-    ahead = plan(town.problem.restated(actions="answers", cost=1.0), theta=town.theta, **QUICK | {"runs": 3})
+    ahead = plan(town.problem.copy_with(actions="answers", cost=1.0), theta=town.theta, **QUICK | {"runs": 3})
     assert ahead.unit == "actions"
     assert "actions" in ahead.words[0]
     assert ahead["posterior"].share_ended.value == 1.0
@@ -179,7 +179,7 @@ def test_answers_within_epsilon_count_as_right():
 
 def test_drawn_thetas_are_in_the_parameter_space():
     boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
-    seeds = [named(seed_sequence(0), "planned", r) for r in range(50)]
+    seeds = [named_seed(seed_sequence(0), "planned", r) for r in range(50)]
     from combopeps.session.planned_run import ThetaDistribution
 
     for guess in (ThetaDistribution(), ThetaDistribution(np.array([0.0, 2.0, 0.1]), 1.0)):

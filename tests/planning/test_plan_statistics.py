@@ -12,9 +12,9 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import BudgetRule, TopKOracle, identify, plan
-from combopeps.session.forecast import mean_of, quantile_of
+from combopeps.session.forecast import censored_mean, censored_quantile
 from combopeps.session.prior_predictive import draw_thetas
-from combopeps.utils.formatting import Share
+from combopeps.utils.formatting import Proportion
 
 THETA = np.array([0.0, 0.6, 0.3])
 PROBLEM = unit_problem(TopKOracle(3, k=1))
@@ -72,33 +72,33 @@ def test_posterior_probability_and_frequency_agree_under_the_prior():
     """Under the prior, the mean posterior probability of being wrong equals the share of wrong answers."""
     ahead = plan(PROBLEM, policy="uniform", stopping="budget", budget=BUDGET, runs=RUNS, rng=9)
     forecast = ahead["budget"]
-    error = np.std(forecast.risk - ~forecast.right) / sqrt(RUNS)
+    error = np.std(forecast.error_probability - ~forecast.right) / sqrt(RUNS)
     assert (
-        abs((forecast.risk - ~forecast.right).mean()) < SE * error + 0.01
+        abs((forecast.error_probability - ~forecast.right).mean()) < SE * error + 0.01
     )  # the posterior probability is an estimate, too
 
 
 def test_means_and_quantiles_of_uncensored_values():
     values = np.random.default_rng(0).exponential(size=57).round(2)
     every = np.ones(57, dtype=bool)
-    assert mean_of(values, every).value == pytest.approx(values.mean())
-    assert quantile_of(values, every, 0.5) == np.sort(values)[28]
-    assert not mean_of(values, every).at_least
+    assert censored_mean(values, every).value == pytest.approx(values.mean())
+    assert censored_quantile(values, every, 0.5) == np.sort(values)[28]
+    assert not censored_mean(values, every).at_least
 
 
 def test_means_and_quantiles_of_censored_values():
     rng = np.random.default_rng(1)
     truth, cut = rng.exponential(size=4000), rng.uniform(0.0, 12.0, size=4000)
     seen, ended = np.minimum(truth, cut), truth <= cut
-    found = mean_of(seen, ended)
+    found = censored_mean(seen, ended)
     assert found.value == pytest.approx(1.0, abs=SE * 0.02)
-    assert quantile_of(seen, ended, 0.5) == pytest.approx(np.log(2.0), abs=SE * 0.017)
+    assert censored_quantile(seen, ended, 0.5) == pytest.approx(np.log(2.0), abs=SE * 0.017)
     assert abs(seen[ended].mean() - 1.0) > 0.08  # dropped: too short
     assert abs(seen.mean() - 1.0) > 0.08  # taken for ended: too short
-    late = mean_of(np.minimum(truth, 1.0), truth <= 1.0)
+    late = censored_mean(np.minimum(truth, 1.0), truth <= 1.0)
     assert late.at_least
     assert late.value < 1.0
-    assert quantile_of(np.minimum(truth, 1.0), truth <= 1.0, 0.9) == np.inf
+    assert censored_quantile(np.minimum(truth, 1.0), truth <= 1.0, 0.9) == np.inf
 
 
 def test_the_interval_covers_the_mean_of_as_many_new_runs():
@@ -106,7 +106,7 @@ def test_the_interval_covers_the_mean_of_as_many_new_runs():
     rng, hits, narrow = np.random.default_rng(4), 0, 0
     for _ in range(2000):
         first, again = rng.gamma(4.0, size=(2, 100))
-        found = mean_of(first, np.ones(100, dtype=bool))
+        found = censored_mean(first, np.ones(100, dtype=bool))
         hits += found.low <= again.mean() <= found.high
         half = (found.high - found.low) / 2 / sqrt(2)
         narrow += abs(again.mean() - found.value) <= half
@@ -119,9 +119,9 @@ def test_coverage_of_the_intervals_of_shares():
     """Wilson's interval covers the probability in about 95 % of cases, also near 0 and 1."""
     rng = np.random.default_rng(5)
     for p in (0.03, 0.2, 0.5, 0.95):
-        found = [Share.of(int(k), 100) for k in rng.binomial(100, p, size=2000)]
+        found = [Proportion.of(int(k), 100) for k in rng.binomial(100, p, size=2000)]
         assert 0.92 < np.mean([share.low <= p <= share.high for share in found]) < 0.985
-    assert (Share.of(0, 10).low, Share.of(10, 10).high) == (0.0, 1.0)
+    assert (Proportion.of(0, 10).low, Proportion.of(10, 10).high) == (0.0, 1.0)
 
 
 def test_draws_are_those_of_the_prior():

@@ -30,12 +30,12 @@ def draw(result):
     arguments = {
         "plot_answer": oracle,
         "plot_cost": {"oracle": ([2, 40], [1e-4, 2e-4]), "list": ([2, 5], [1e-4, 1e-1])},
-        "plot_ends": {"posterior": ([50, 60, 90], [0.3, 0.7, 1.0])},
+        "plot_run_lengths": {"posterior": ([50, 60, 90], [0.3, 0.7, 1.0])},
         "plot_error_probability": {"three items": result},
         "plot_identification": {"top-two": trace},
         "plot_pulls": {"a": 3, "b": 9},
         "plot_result": result,
-        "plot_right": {"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])},
+        "plot_share_correct": {"posterior": ([10, 100], [[0, 1], [1, 1], [0, 1]])},
         "plot_stopping_times": {"posterior": [50, 60, 90]},
     }
     return lambda name, **options: getattr(plotting, name)(arguments[name], **options)

@@ -14,7 +14,7 @@ from combopeps import ShortestPathOracle, TopKOracle, identify
 from combopeps.errors import ParameterError
 from combopeps.viz import maps
 from combopeps.viz.answers import plot_answer, plot_result
-from combopeps.viz.canvas import ANSWER, DARK, FAINT, RIVAL
+from combopeps.viz.canvas import ANSWER, DARK, FAINT, RUNNER_UP
 
 SWISS = {"Bern": (7.45, 46.95), "Chur": (9.53, 46.85), "Basel": (7.59, 47.56), "Lugano": (8.95, 46.0)}
 ROADS = [("Bern", "Basel"), ("Basel", "Chur"), ("Bern", "Lugano"), ("Lugano", "Chur")]
@@ -148,9 +148,9 @@ def test_north_is_up():
     oracle = swiss(lon=0, lat=1)
     north, south = (oracle.encode(["Bern", via, "Chur"]) for via in ("Basel", "Lugano"))
     image = pixels(plot_answer(oracle, north, rival=south))
-    assert where(image, ANSWER) < where(image, RIVAL)
+    assert where(image, ANSWER) < where(image, RUNNER_UP)
     image = pixels(plot_answer(oracle, south, rival=north))
-    assert where(image, ANSWER) > where(image, RIVAL)
+    assert where(image, ANSWER) > where(image, RUNNER_UP)
 
 
 def test_results_are_drawn_at_given_positions():
@@ -177,7 +177,7 @@ def test_a_large_map_shows_unmeasured_edges_faintly():
     ax = plot_answer(oracle, z, rival=rival, samples=samples)
     image = pixels(ax)
     assert 2e-3 < share_of(image, ANSWER) < 0.2
-    assert share_of(image, RIVAL) > 5e-4
+    assert share_of(image, RUNNER_UP) > 5e-4
     assert share_of(image, DARK) > 5e-4
     assert share_of(image, FAINT) > 5e-4
     assert overlapping(ax) == []
@@ -189,7 +189,7 @@ def test_a_large_map_shows_unmeasured_edges_faintly():
         "not measured",
     ]
     blank = pixels(plot_answer(oracle))
-    assert share_of(blank, ANSWER) == share_of(blank, RIVAL) == 0.0  # the negative control
+    assert share_of(blank, ANSWER) == share_of(blank, RUNNER_UP) == 0.0  # the negative control
     assert share_of(blank, DARK) < 1e-4  # the edges of letters
 
 
@@ -255,7 +255,7 @@ def test_parallel_streets_of_a_large_map():
     oracle = ShortestPathOracle(graph, 22, 397)
     z, rival, samples = solved(oracle)
     image = pixels(plot_answer(oracle, z, rival=rival, samples=samples))
-    assert share_of(image, RIVAL) > 5e-4
+    assert share_of(image, RUNNER_UP) > 5e-4
 
 
 def test_the_layout_of_a_mesh_has_short_edges():

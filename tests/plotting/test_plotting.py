@@ -11,7 +11,7 @@ from unit_problem import unit_problem
 from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle, identify, load_instance, simulate
 from combopeps.errors import FileFormatError, ParameterError
 from combopeps.viz.answers import plot_answer, plot_result
-from combopeps.viz.canvas import ANSWER, OTHER, RIVAL, new_axes, save
+from combopeps.viz.canvas import ANSWER, OTHER, RUNNER_UP, new_axes, save
 from combopeps.viz.curves import plot_identification, plot_pulls
 
 NAMES = ["town", "nsfnet", "two-nets", "cyclic-matching", "matching-sparse", "topk-paper"]
@@ -29,7 +29,7 @@ def drawn(instance, **options):
 def test_an_empty_picture_has_no_coloured_pixels():
     image = pixels(new_axes())
     assert share_of(image, "white") > 0.9
-    assert share_of(image, ANSWER) == share_of(image, RIVAL) == 0.0
+    assert share_of(image, ANSWER) == share_of(image, RUNNER_UP) == 0.0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -39,7 +39,7 @@ def test_an_answer_is_visible_and_labels_do_not_overlap(name):
     image = pixels(ax)
     assert share_of(image, ANSWER) > 1e-4
     if (z != rival).any():
-        assert share_of(image, RIVAL) > 1e-4
+        assert share_of(image, RUNNER_UP) > 1e-4
     assert share_of(image, OTHER) > 1e-4
     assert ax.get_title()
     assert overlapping(ax) == []
@@ -69,11 +69,11 @@ def test_the_cut_of_a_ranking_lies_below_the_kth_item():
     assert set(labels[:2]) == result.answer
     cut = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert list(cut.get_ydata()) == [2.5, 2.5]
-    belief = result.session.policy.belief
+    posterior = result.session.policy.posterior
     drawn = ax.containers[0].lines[2][0].get_segments()
-    chosen = sorted(np.flatnonzero(result.z), key=lambda i: -belief.theta_hat[0, i])
+    chosen = sorted(np.flatnonzero(result.z), key=lambda i: -posterior.theta_hat[0, i])
     for segment, i in zip(drawn, chosen, strict=True):
-        assert np.diff(segment[:, 0])[0] == pytest.approx(4 * belief.variance[0, i] ** 0.5)
+        assert np.diff(segment[:, 0])[0] == pytest.approx(4 * posterior.variance[0, i] ** 0.5)
 
 
 @pytest.mark.parametrize("name", ["town", "cyclic-matching", "soare", "sphere"])
@@ -100,7 +100,7 @@ def test_huge_problems_stay_readable(recipe):
     ax, _, _ = drawn(instance, theta=instance.theta)
     image = pixels(ax)
     assert 1e-3 < share_of(image, ANSWER) < 0.3  # it is there, and does not fill the page
-    assert share_of(image, RIVAL) > 5e-4
+    assert share_of(image, RUNNER_UP) > 5e-4
     assert len(ax.texts) + len(ax.get_yticklabels()) <= 70
     assert overlapping(ax) == []
 

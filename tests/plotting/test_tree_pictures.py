@@ -7,7 +7,7 @@ import pytest
 from combopeps import SpanningTreeOracle, TopKOracle, load_instance
 from combopeps.errors import ParameterError
 from combopeps.viz.answers import plot_answer
-from combopeps.viz.canvas import ANSWER, RIVAL
+from combopeps.viz.canvas import ANSWER, RUNNER_UP
 
 
 def second_best(oracle, theta):
@@ -24,7 +24,7 @@ def test_a_small_tree_has_a_line_for_each_edge():
     from matplotlib.colors import to_rgba
 
     assert colours.count(to_rgba(ANSWER)) == 7
-    assert colours.count(to_rgba(RIVAL)) == 1
+    assert colours.count(to_rgba(RUNNER_UP)) == 1
     assert ax.get_title().startswith("spanning tree: width = samples")
     assert {text.get_text() for text in ax.texts} >= {"1", "8"}
 

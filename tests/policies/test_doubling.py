@@ -87,7 +87,7 @@ def bounded():
 
 
 def test_epochs_double_and_each_begins_from_the_prior():
-    """The answer's belief has seen the longer of the last two epochs, and nothing before them."""
+    """The answer's posterior has seen the longer of the last two epochs, and nothing before them."""
     policy, rng = DoublingPEPS(bounded(), rng=0), np.random.default_rng(1)
     for n in range(1, 140):
         arm = policy.choose()
@@ -95,7 +95,7 @@ def test_epochs_double_and_each_begins_from_the_prior():
         epoch = (n + 1).bit_length() - 1  # 2^0 + ... + 2^(l-1) = 2^l - 1 measurements come before epoch l
         assert policy.epoch == epoch
         seen = max(2**epoch // 2, n - (2**epoch - 1))
-        assert policy.belief.precision.sum() - 3 == pytest.approx(seen)
+        assert policy.posterior.precision.sum() - 3 == pytest.approx(seen)
         assert policy.samples == n
     assert policy.pulls.sum() == 139
 
@@ -106,18 +106,18 @@ def test_a_restart_forgets_the_learner_and_the_clock():
         policy.learn(policy.choose(), 5.0)
     run = policy._run
     np.testing.assert_array_equal(run.learner.lam, np.full((1, 3), 1 / 3))
-    np.testing.assert_array_equal(run.belief.theta_hat, np.zeros((1, 3)))
+    np.testing.assert_array_equal(run.posterior.theta_hat, np.zeros((1, 3)))
     assert (run.t, run.alpha) == (0, 0.25)
     expected = epoch_constants(bounded(), 3)
     assert (run.eta_p, run.learner.eta) == (expected.eta_p, expected.eta_lambda)
 
 
-def test_a_drawn_answer_comes_from_the_belief_of_the_answer():
+def test_a_drawn_answer_comes_from_the_posterior_of_the_answer():
     policy, rng = DoublingPEPS(bounded(), rng=0), np.random.default_rng(4)
     for n in range(1, 60):
         arm = policy.choose()
         policy.learn(arm, rng.normal())
         drawn = [policy.sample_answer(seed) for seed in range(5)]
         twin = PEPS(bounded(), rng=0)
-        twin.belief = policy.belief  # the last epoch's while the present one is shorter
+        twin.posterior = policy.posterior  # the last epoch's while the present one is shorter
         np.testing.assert_array_equal(drawn, [twin.sample_answer(seed) for seed in range(5)], str(n))

@@ -160,13 +160,13 @@ def test_some_facets_stand_for_all_of_them():
     policy.learn_many(np.arange(60), rng.normal(size=60))
     cone = policy.alternatives.cones.at(0, policy.z_hat()[0])
     assert cone.list_if_few()
-    cone.sync(policy.belief, 1.0)
+    cone.sync(policy.posterior, 1.0)
     weights, n, picks = cone.weights, 200, 64
     every, some, mean, equal = np.zeros((4, 60))
     kernels.information(cone.rows, weights.each, cone.width, every)
     kernels.information(cone.rows, np.ones(cone.size), cone.width, equal)
     for shift in (np.arange(n) + 0.5) / n:
-        kernels.information_of_some(
+        kernels.sampled_information(
             cone.rows, weights.each, weights.blocks, weights.total, cone.width, shift, picks, some
         )
         mean += some / n
@@ -199,7 +199,7 @@ def test_routes_in_a_graph_with_cycles():
 
 def test_noise_of_unknown_size_and_several_queries_at_once():
     noise = np.random.default_rng(1)
-    session = session_of(GreedyInformation, unit_problem(TopKOracle(4, k=1), noise_std=None), sweep=2)
+    session = session_of(GreedyInformation, unit_problem(TopKOracle(4, k=1), noise_std=None), initial_design=2)
     for _ in range(12):
         queries = session.ask(5)
         session.tell_many((query, float(query.label == 2) + 0.1 * noise.normal()) for query in queries)

@@ -7,7 +7,7 @@ from sessions import covariance_of, session_of
 from unit_problem import unit_problem
 
 from combopeps import PEPS, AlternativeSampler, Box, ExplicitOracle, simulate
-from combopeps.alternatives import Account, Alternatives
+from combopeps.alternatives import Alternatives, SamplingStats
 
 T = 150
 ALARM = 1e-6  # probability of a false alarm of each chi-square test, over the choice of the seed
@@ -34,9 +34,9 @@ class PlainRejection(AlternativeSampler):
         self.rng = np.random.default_rng(seed)
 
     def _sample(self, question, n, rng):
-        belief, oracle, z_hat, _space, eta = question
-        thetas = rejection(self.rng, belief.theta_hat[0], covariance_of(belief) / eta, z_hat, n)
-        return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
+        posterior, oracle, z_hat, _space, eta = question
+        thetas = rejection(self.rng, posterior.theta_hat[0], covariance_of(posterior) / eta, z_hat, n)
+        return Alternatives(thetas, oracle.argmax(thetas), SamplingStats(n, n))
 
 
 class Transcription:
@@ -105,9 +105,9 @@ def both(X, *, sigma=1.0, **options):
         policy.learn(arm, y)
         plain.learn(wanted, y)
         np.testing.assert_allclose(policy.learner.lam[0], plain.lam, rtol=1e-6, atol=1e-12)
-        np.testing.assert_allclose(plain.V @ covariance_of(policy.belief), np.eye(3), atol=1e-9)
-        np.testing.assert_allclose(plain.V @ policy.belief.theta_hat[0], plain.S, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(policy.belief.theta_hat[0], plain.theta_hat, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(plain.V @ covariance_of(policy.posterior), np.eye(3), atol=1e-9)
+        np.testing.assert_allclose(plain.V @ policy.posterior.theta_hat[0], plain.S, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(policy.posterior.theta_hat[0], plain.theta_hat, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(policy.z_hat()[0], Z[(Z @ plain.theta_hat).argmax()])
         arms.append(wanted)
     np.testing.assert_array_equal(policy.pulls[0], np.bincount(arms, minlength=len(X)))
@@ -216,7 +216,7 @@ def test_line_17_answers_with_the_probability_of_being_best(X, space):
     rng = np.random.default_rng(5)
     for arm in [0, 1, 2] * 4:
         policy.learn(arm, X[arm] @ THETA + rng.normal())
-    draws = rng.multivariate_normal(policy.belief.theta_hat[0], covariance_of(policy.belief), size=400_000)
+    draws = rng.multivariate_normal(policy.posterior.theta_hat[0], covariance_of(policy.posterior), size=400_000)
     if space is not None:
         draws = draws[((draws >= -0.3) & (draws <= 1.0)).all(axis=1)]
     reference = np.bincount((draws @ Z.T).argmax(axis=1), minlength=len(Z))

@@ -25,7 +25,7 @@ def boxed_doubling(problem, **options):
 MAKERS = POLICIES | {
     "doubling-peps": boxed_doubling,
     "fixed": partial(POLICIES["fixed"], lam=[0.2] * 5),
-    "lingape, no sweep": partial(POLICIES["lingape"], every_arm_once=False),
+    "lingape, no initial design": partial(POLICIES["lingape"], every_arm_once=False),
     "lingame, optimism": partial(POLICIES["lingame"], optimism=True),
     "peps, as printed": partial(POLICIES["peps"], eta_lambda=0.3, eta_p=0.5, alpha=0.25),
     "peps, tracking": partial(POLICIES["peps"], tracking=True, gain="projected"),
@@ -49,7 +49,7 @@ PROBLEMS = {
 
 
 ELSEWHERE = [(name, problem) for name in ("top-two", "greedy", "peps", "uniform") for problem in PROBLEMS.values()]
-ELSEWHERE += [(name, GENERAL) for name in ("lingame, optimism", "lingape", "lingape, no sweep")]
+ELSEWHERE += [(name, GENERAL) for name in ("lingame, optimism", "lingape", "lingape, no initial design")]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ honest, learn = Honest.choose, Honest.learn
 def rehearses(self):
     """Learns what it expects to see."""
     arm = honest(self)
-    self.belief.update(arm, self.problem.arms.dot(self.belief.theta_hat).max(axis=1))
+    self.posterior.update(arm, self.problem.arms.dot(self.posterior.theta_hat).max(axis=1))
     return arm
 
 
@@ -88,7 +88,7 @@ def reserves_pulls(self):
 
 def mean_over_all_rows(self):
     """`mean` without an axis: what one row has seen decides about another's arms."""
-    good = self.belief.theta_hat >= self.belief.theta_hat.mean()
+    good = self.posterior.theta_hat >= self.posterior.theta_hat.mean()
     return np.where(good, self.streams.normal(len(self.problem.arms)), -np.inf).argmax(axis=1)
 
 
@@ -98,10 +98,10 @@ def learns_twice(self, arm, y):
 
 
 def counts_only(self, arm, y, weight=1.0, count=1):
-    """The belief stays as it was."""
-    before = self.belief.copy()
+    """The posterior stays as it was."""
+    before = self.posterior.copy()
     learn(self, arm, y, weight, count)
-    self.belief = before
+    self.posterior = before
 
 
 class Shared(list):
@@ -188,7 +188,7 @@ FAULTS = {  # what is overridden, the check that finds it, and its words
     "low indices first": ({"choose": lambda self: self.pulls.argmin(axis=1)}, "no favourites", "not by index"),
     "likes the first": ({"fewest": likes_the_first}, "no favourites", "self.streams"),
     "answers the first": (
-        {"z_hat": lambda self, belief=None: self.problem.oracle.argmax((belief or self.belief).theta_hat)},
+        {"z_hat": lambda self, posterior=None: self.problem.oracle.argmax((posterior or self.posterior).theta_hat)},
         "no favourites", "answer"),
     "never the last": ({"fewest": never_the_last}, "identifies", "never measured"),
     "only the top answer": ({"choose": lambda self: self.z_hat().argmax(axis=1)}, "identifies", "never measured"),

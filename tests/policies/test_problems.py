@@ -10,7 +10,7 @@ from sessions import POLICY_NAMES, covariance_of, session_of
 from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, Problem, Session, ShortestPathOracle, TopKOracle, TopTwo, identify, simulate
-from combopeps.errors import LabelError, ParameterError, PriorWarning, ReachError
+from combopeps.errors import IdentifiabilityError, LabelError, ParameterError, PriorWarning
 
 THETA = np.array([0.0, 3.0, 1.0])
 MATRIX = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
@@ -68,7 +68,7 @@ def one_arm(size):
         ({"arms": ["a", "x"]}, LabelError, None),
         ({"arms": np.eye(4)}, ParameterError, None),
         ({"arms": np.zeros((3, 3))}, ParameterError, None),
-        ({"arms": ["a", "b"]}, ReachError, None),  # which cannot tell answers apart
+        ({"arms": ["a", "b"]}, IdentifiabilityError, None),  # which cannot tell answers apart
     ],
     ids=str,
 )
@@ -106,7 +106,7 @@ def test_at_the_ends_of_the_range_everything_stays_finite(name, arms, noise_std,
         for _ in range(5):
             query = session.ask()
             session.tell(query, query.x @ (prior_std * THETA / 3.0) + noise_std * noise.normal())
-    assert np.isfinite(session.belief.theta_hat).all()
+    assert np.isfinite(session.posterior.theta_hat).all()
     assert 0.0 <= session.status().error_probability <= 1.0
 
 
@@ -132,7 +132,7 @@ def test_a_cyclic_graph_with_results_below_zero():
     session = session_of(TopTwo, RING)
     for query in session.ask(20):
         session.tell(query, -1.0)
-    assert (session.belief.theta_hat <= 0).all()
+    assert (session.posterior.theta_hat <= 0).all()
     found = session.status()
     assert (found.answer[0], found.answer[-1]) == ("s", "t")
     assert 0 < found.error_probability < 1
@@ -195,32 +195,34 @@ KINDS = {"diagonal": (None, NOISE[:4]), "dense": (ROWS, NOISE)}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [0, 1, 7, 600])
-def test_the_belief_is_the_prior_conditioned_on_the_results(kind, count):
+def test_the_posterior_is_the_prior_conditioned_on_the_results(kind, count):
     """By conditioning the joint normal of theta and y one by one, not by precisions."""
     problem, rng = Problem(TopKOracle(4, k=2), *KINDS[kind], prior_mean=MEAN, prior_std=STD), np.random.default_rng(1)
-    side_by_side, one, many = TopTwo(problem, 0, replications=3), TopTwo(problem, 0), TopTwo(problem, 0)
+    parallel_backend, one, many = TopTwo(problem, 0, replications=3), TopTwo(problem, 0), TopTwo(problem, 0)
     arms, ys = rng.integers(0, len(problem.arms), size=(count, 3)), rng.normal(size=(count, 3))
     for arm, y in zip(arms, ys, strict=True):
-        side_by_side.learn(arm, y)
+        parallel_backend.learn(arm, y)
         one.learn(int(arm[0]), float(y[0]))
     many.learn_many(arms[:, 0], ys[:, 0])
-    np.testing.assert_array_equal(many.belief.theta_hat, one.belief.theta_hat)
-    for belief, r in ((one.belief, 0), *((side_by_side.belief, r) for r in range(3))):
+    np.testing.assert_array_equal(many.posterior.theta_hat, one.posterior.theta_hat)
+    for posterior, r in ((one.posterior, 0), *((parallel_backend.posterior, r) for r in range(3))):
         mean, C = MEAN, np.diag(STD**2)
         for arm, y in zip(arms[:, r], ys[:, r], strict=True):
             x = problem.arms.row(int(arm))
             gain = C @ x / (x @ C @ x + problem.noise[arm] ** 2)
             mean, C = mean + gain * (y - x @ mean), C - np.outer(gain, x @ C)
-        at = 0 if belief is one.belief else r
-        np.testing.assert_allclose(belief.theta_hat[at], mean, rtol=1e-7, atol=1e-9 * (count > 0))
-        np.testing.assert_allclose(covariance_of(belief, at), C, rtol=1e-6 if count else 1e-13, atol=1e-9 * (count > 0))
+        at = 0 if posterior is one.posterior else r
+        np.testing.assert_allclose(posterior.theta_hat[at], mean, rtol=1e-7, atol=1e-9 * (count > 0))
+        np.testing.assert_allclose(
+            covariance_of(posterior, at), C, rtol=1e-6 if count else 1e-13, atol=1e-9 * (count > 0)
+        )
 
 
 def test_a_prior_by_label():
     problem = unit_problem(ORACLE, prior_mean={"c": 4.0}, prior_std={"a": 0.5})
-    belief = TopTwo(problem, 0).belief
-    np.testing.assert_array_equal(belief.theta_hat[0], [0.0, 0.0, 4.0])
-    np.testing.assert_allclose(belief.variance[0], [0.25, 1.0, 1.0])
+    posterior = TopTwo(problem, 0).posterior
+    np.testing.assert_array_equal(posterior.theta_hat[0], [0.0, 0.0, 4.0])
+    np.testing.assert_allclose(posterior.variance[0], [0.25, 1.0, 1.0])
     assert session_of(TopTwo, problem).status().answer == {"c"}
 
 
@@ -229,8 +231,8 @@ def test_every_policy_begins_with_the_prior(name):
     space = Box(-20.0, 20.0) if "doubling" in name else None
     problem = unit_problem(TopKOracle(4, k=1), prior_mean=[0, 5.0, 0, 0], prior_std=[1, 0.1, 2, 1], space=space)
     session = Session(problem, policy=name)
-    np.testing.assert_array_equal(session.belief.theta_hat[0], [0.0, 5.0, 0.0, 0.0])
-    np.testing.assert_allclose(session.belief.prior_precision, [1.0, 100.0, 0.25, 1.0])
+    np.testing.assert_array_equal(session.posterior.theta_hat[0], [0.0, 5.0, 0.0, 0.0])
+    np.testing.assert_allclose(session.posterior.prior_precision, [1.0, 100.0, 0.25, 1.0])
     assert session.status().answer == {1}
     for _ in range(8):
         query = session.ask()
@@ -283,11 +285,11 @@ def test_a_strong_prior_is_believed_and_said():
     ],
 )
 def test_the_prior_in_words(options, words):
-    assert TopTwo(unit_problem(TopKOracle(3, k=1), **options), 0).belief.prior_in_words == words
+    assert TopTwo(unit_problem(TopKOracle(3, k=1), **options), 0).posterior.prior_in_words == words
 
 
 def test_the_option_of_a_policy_takes_the_place_of_the_width():
     problem = unit_problem(TopKOracle(3, k=1), prior_mean=[1, 2, 3], prior_std=[1, 2, 3])
-    belief = TopTwo(problem, 0, prior_precision=4.0).belief
-    np.testing.assert_array_equal(belief.theta_hat[0], [1.0, 2.0, 3.0])
-    np.testing.assert_allclose(belief.variance[0], 0.25)
+    posterior = TopTwo(problem, 0, prior_precision=4.0).posterior
+    np.testing.assert_array_equal(posterior.theta_hat[0], [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(posterior.variance[0], 0.25)

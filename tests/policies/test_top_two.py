@@ -10,7 +10,7 @@ from scipy import stats
 from unit_problem import unit_problem
 
 from combopeps import AlternativeSampler, ExplicitOracle, TopKOracle, TopTwo, simulate
-from combopeps.alternatives import Account, Alternatives
+from combopeps.alternatives import Alternatives, SamplingStats
 from combopeps.posterior import Arms
 
 ALARM = 1e-6
@@ -30,9 +30,9 @@ class Fixed(AlternativeSampler):
         return self
 
     def _sample(self, question, n, rng):
-        _belief, oracle, _z_hat, _space, _eta = question
+        _posterior, oracle, _z_hat, _space, _eta = question
         thetas = np.tile(self.theta, (n, 1))
-        return Alternatives(thetas, oracle.argmax(thetas), Account(n, n))
+        return Alternatives(thetas, oracle.argmax(thetas), SamplingStats(n, n))
 
 
 def frequencies(X, noise_std, pulls, challenger):
@@ -98,8 +98,8 @@ def test_outdone_arms_against_all_pairs(units, seed):
     rows = lines[rng.integers(4, size=12)] * rng.choice([-3.0, -1.0, 0.1, 1.0, 2.0], size=(12, 1))
     arms = Arms(rows)
     assert arms.are_units == units
-    assert arms.outdone.tolist() == by_hand(rows)
-    assert 0 < arms.outdone.sum() < 12
+    assert arms.is_dominated.tolist() == by_hand(rows)
+    assert 0 < arms.is_dominated.sum() < 12
 
 
 DOUBLE = np.concatenate([np.eye(3), np.eye(3)])
@@ -112,7 +112,7 @@ PROBLEMS = {
 
 def measured(problem, theta, cost):
     """The arms that some runs measured."""
-    runs = simulate(problem.restated(cost=cost), theta, TopTwo, budget=60, replications=20)
+    runs = simulate(problem.copy_with(cost=cost), theta, TopTwo, budget=60, replications=20)
     return np.flatnonzero(runs.pulls.sum(axis=0)).tolist()
 
 

@@ -3,7 +3,7 @@
 Two changes of units leave every question as it was. Measured in other units, the noise, the prior, Theta and the
 rewards are multiplied by s; counted in other units, rows are multiplied by c and theta, with its prior and its space,
 divided by it. For powers of two both are exact in floating point, so that choices must agree to the last bit. An
-absolute constant anywhere in a policy, a sampler or a belief breaks that.
+absolute constant anywhere in a policy, a sampler or a posterior breaks that.
 """
 
 from dataclasses import dataclass, replace

@@ -13,7 +13,7 @@ from scipy import stats
 from sessions import session_of
 from unit_problem import unit_problem
 
-import combopeps.alternatives as risk
+import combopeps.alternatives as error_probability
 from combopeps import (
     PEPS,
     Box,
@@ -32,13 +32,13 @@ from combopeps import (
     lower_bound,
     simulate,
 )
-from combopeps.alternatives import Question, sample_belief
-from combopeps.alternatives.base import sample_posterior
+from combopeps.alternatives import SamplingTask, draw_thetas
+from combopeps.alternatives.base import draw_thetas_and_noise
 from combopeps.errors import ParameterError, PriorWarning
-from combopeps.oracles.base import as_good
+from combopeps.oracles.base import has_equal_value
 from combopeps.policies.baselines import CLUCB, LinGame, LinGapE
-from combopeps.posterior import GaussianBelief, RealSpace
-from combopeps.posterior.noise_level import ENOUGH
+from combopeps.posterior import GaussianPosterior, RealSpace
+from combopeps.posterior.noise_level import MIN_DOF
 
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
 RATIOS = [1.0, 2.0, 0.5, 1.0, 3.0]
@@ -111,18 +111,18 @@ def test_many_arms_do_not_make_it_wait():
 
 
 @pytest.mark.parametrize("make", [units, general])
-def test_the_belief_is_that_of_stated_noise_of_the_size_found(make):
+def test_the_posterior_is_that_of_stated_noise_of_the_size_found(make):
     arms, ys = readings(100)
     session = session_of(TopTwo, make(prior_mean=3.0, prior_std=2.0))
     policy = session.policy
     session.observe_table(list(zip(np.array(policy.problem.arms.labels)[arms].tolist(), ys.tolist(), strict=True)))
-    sigma = policy.belief.sigma[0]
+    sigma = policy.posterior.sigma[0]
     assert sigma == pytest.approx(policy.noise_estimate.value, rel=0.1)
     stated = TopTwo(make(noise_std=sigma * np.array(RATIOS), noise_ratio=None, prior_mean=3.0, prior_std=2.0), 0)
     stated.learn_many(arms, ys)
-    np.testing.assert_allclose(policy.belief.theta_hat, stated.belief.theta_hat, rtol=1e-9)
-    np.testing.assert_allclose(policy.belief.covariance(), stated.belief.covariance(), rtol=1e-9)
-    np.testing.assert_allclose(policy.belief.arm_widths(), stated.belief.arm_widths(), rtol=1e-9)
+    np.testing.assert_allclose(policy.posterior.theta_hat, stated.posterior.theta_hat, rtol=1e-9)
+    np.testing.assert_allclose(policy.posterior.covariance(), stated.posterior.covariance(), rtol=1e-9)
+    np.testing.assert_allclose(policy.posterior.arm_widths(), stated.posterior.arm_widths(), rtol=1e-9)
     alone, theirs = (p.measurements().least_squares() for p in (policy, stated))
     np.testing.assert_allclose(alone.theta, theirs.theta, rtol=1e-9)
     np.testing.assert_allclose(alone.quadratic(np.eye(len(alone.theta))), theirs.quadratic(np.eye(len(alone.theta))))
@@ -139,10 +139,10 @@ def test_many_at_once_are_the_same_bits(make, n):
     for begin in range(0, n, 10):
         parts.learn_many(arms[begin : begin + 10], ys[begin : begin + 10])
     for other in (many, parts):
-        assert np.array_equal(one.belief.theta_hat, other.belief.theta_hat)
-        assert np.array_equal(one.belief.spread, other.belief.spread)
-        assert one.belief.sigma == other.belief.sigma
-        assert one.belief.dof == other.belief.dof
+        assert np.array_equal(one.posterior.theta_hat, other.posterior.theta_hat)
+        assert np.array_equal(one.posterior.spread, other.posterior.spread)
+        assert one.posterior.sigma == other.posterior.sigma
+        assert one.posterior.dof == other.posterior.dof
 
 
 @pytest.mark.parametrize("policy", [TopTwo, PEPS, LinGame, LinGapE])
@@ -157,7 +157,7 @@ def test_each_replication_has_its_own_level():
     sizes = np.array([0.01, 1.0, 30.0])
     for _ in range(200):
         policy.learn(policy.next_arms(), sizes * rng.normal(size=3))
-    np.testing.assert_allclose(policy.belief.sigma, sizes, rtol=0.25)
+    np.testing.assert_allclose(policy.posterior.sigma, sizes, rtol=0.25)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -177,8 +177,8 @@ def test_readings_without_noise_are_claimed_after_repetitions():
         theta = np.linspace(0.0, 1.0, problem.oracle.dim)
         result = identify(problem, measure(problem, theta, 0.0, np.random.default_rng(0)), budget=300)
         assert result.stop_reason == "posterior"
-        assert as_good(result.z, problem.oracle.argmax(theta), theta)
-        assert result.noise_estimate.dof >= ENOUGH
+        assert has_equal_value(result.z, problem.oracle.argmax(theta), theta)
+        assert result.noise_estimate.dof >= MIN_DOF
         assert result.samples < 60
 
 
@@ -194,27 +194,27 @@ def test_rounded_readings_do_not_look_certain():
 
 
 def student(make, nu):
-    """A belief with a noise that nu repetitions have shown."""
-    belief = GaussianBelief.start(make().signal)
+    """A posterior with a noise that nu repetitions have shown."""
+    posterior = GaussianPosterior.start(make().signal)
     weights = np.full((1, 5), 4.0)
-    belief.restate(np.array([0.5]), np.array([float(nu)]), weights, weights * np.arange(5.0))
-    return belief
+    posterior.restate(np.array([0.5]), np.array([float(nu)]), weights, weights * np.arange(5.0))
+    return posterior
 
 
 @pytest.mark.parametrize("make", [units, general])
 def test_draws_have_students_tails(make):
     nu, rng = 9, np.random.default_rng(0)
-    belief = student(make, nu)
-    y = np.arange(1.0, belief.dim + 1.0)
-    width = np.sqrt(y @ belief.covariance_dot(y[None])[0])
+    posterior = student(make, nu)
+    y = np.arange(1.0, posterior.dim + 1.0)
+    width = np.sqrt(y @ posterior.covariance_dot(y[None])[0])
 
     def p_value(draw, space):
-        thetas, inside = draw(belief, space, 40_000, rng)
-        return stats.kstest((thetas[inside] - belief.theta_hat[0]) @ y / width, stats.t(nu).cdf).pvalue
+        thetas, inside = draw(posterior, space, 40_000, rng)
+        return stats.kstest((thetas[inside] - posterior.theta_hat[0]) @ y / width, stats.t(nu).cdf).pvalue
 
-    assert p_value(sample_posterior, RealSpace()) > 1e-4
-    assert p_value(sample_posterior, Box(-1e6, 1e6)) > 1e-4
-    assert p_value(sample_belief, RealSpace()) < 1e-6  # with the estimate plugged in
+    assert p_value(draw_thetas_and_noise, RealSpace()) > 1e-4
+    assert p_value(draw_thetas_and_noise, Box(-1e6, 1e6)) > 1e-4
+    assert p_value(draw_thetas, RealSpace()) < 1e-6  # with the estimate plugged in
 
 
 @pytest.mark.parametrize("gap", [3.0, 5.0, 9.0])
@@ -222,14 +222,16 @@ def test_draws_have_students_tails(make):
 def test_small_probabilities_are_means_over_the_noise(gap, nu):
     """Two items: exact is Student's tail. The rough estimate may be larger than that, never much smaller."""
     problem = unit_problem(TopKOracle(2, k=1), noise_std=None)
-    belief = GaussianBelief.start(problem.signal)
-    belief.restate(np.ones(1), np.array([float(nu)]), np.full((1, 2), 1e6), np.array([[gap * 1e3 * np.sqrt(2), 0.0]]))
-    question = Question(belief, problem.oracle, np.array([1.0, 0.0]), problem.space)
+    posterior = GaussianPosterior.start(problem.signal)
+    posterior.restate(
+        np.ones(1), np.array([float(nu)]), np.full((1, 2), 1e6), np.array([[gap * 1e3 * np.sqrt(2), 0.0]])
+    )
+    question = SamplingTask(posterior, problem.oracle, np.array([1.0, 0.0]), problem.space)
     sampler, exact = TopTwo(problem, 0).alternatives.at(question.z_hat), stats.t(nu).sf(gap)
     seeds = [np.random.default_rng(i) for i in range(10)]
-    found = np.mean([risk.rough_error_probability(sampler, question, rng) for rng in seeds])
+    found = np.mean([error_probability.rough_error_probability(sampler, question, rng) for rng in seeds])
     assert 0.8 * exact < found < 2.5 * exact + 2.0**-59
-    displayed = np.mean([risk.rank_answers(sampler, question, rng).error_probability for rng in seeds])
+    displayed = np.mean([error_probability.rank_answers(sampler, question, rng).error_probability for rng in seeds])
     assert displayed == pytest.approx(exact, rel=0.1)
     if nu == 8:
         assert found > 3.0 * stats.norm.sf(gap)
@@ -242,7 +244,7 @@ def test_small_delta_of_the_posterior_rule():
     assert result.answer == {2}
     assert result.evidence.stop
     assert result.evidence.statistic <= 1e-8
-    now = result.session.policy.belief
+    now = result.session.policy.posterior
     lead = (now.theta_hat[0, 2] - now.theta_hat[0, 1]) / np.sqrt(now.variance[0, 1:].sum())
     assert stats.t(now.dof[0]).sf(lead) < 1e-8
     assert stats.norm.sf(lead) < 1e-12
@@ -348,7 +350,7 @@ def test_a_campaign_is_its_copy_that_is_reopened_and_not_looked_at(policy, tmp_p
     assert "noise estimated" in status.claim
     assert status.noise_estimate.low < 0.3 < status.noise_estimate.high
     assert status.warning == ""
-    assert np.array_equal(Campaign.open(tmp_path / "a.db").belief.theta_hat, first.belief.theta_hat)
+    assert np.array_equal(Campaign.open(tmp_path / "a.db").posterior.theta_hat, first.posterior.theta_hat)
 
 
 DELTA, FALSE_ALARM = 0.1, 1e-4
@@ -379,7 +381,7 @@ def wrong_answers(make, sigma, runs, *, stated=None, budget=1000, seed=0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of noise that is stated too small
             result = identify(problem, ask, delta=DELTA, budget=budget, rng=i)
-        errors += result.evidence.stop and not as_good(result.z, problem.oracle.argmax(theta), theta)
+        errors += result.evidence.stop and not has_equal_value(result.z, problem.oracle.argmax(theta), theta)
         if errors >= too_many or errors + runs - i - 1 < too_many:
             break
     return errors, errors >= too_many

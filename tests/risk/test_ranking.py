@@ -10,7 +10,7 @@ from combopeps import Campaign, MatchingOracle, Problem, Session, TopKOracle, id
 from combopeps.session.result import Recommendation, recommendation_of
 from combopeps.stopping import View
 from combopeps.utils.formatting import probability_text
-from combopeps.viz.build_view_model import facts_of
+from combopeps.viz.build_view_model import report_data
 
 SEEDS = range(4)
 EPSILON = 0.5
@@ -89,8 +89,8 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
     theta = rng.normal(size=400)
     problem = Problem(oracle, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     result = identify(problem, lambda i: theta[i] + rng.normal(), budget=60, epsilon=epsilon, rng=0)
-    session, belief = result.session, result.belief
-    thetas = belief.theta_hat[0] + belief.std[0] * rng.standard_normal((500, 400))
+    session, posterior = result.session, result.posterior
+    thetas = posterior.theta_hat[0] + posterior.std[0] * rng.standard_normal((500, 400))
     gain = ((oracle.oracle.argmax(thetas) - result.z) * thetas).sum(axis=1)
     assert (gain > epsilon).all()
     before = oracle.rows
@@ -99,7 +99,7 @@ def test_a_slow_oracle_with_many_unknown_answers(epsilon):
         assert found.error_interval[0] > 0.9
         assert found.error_text.startswith("> 0.9")
     assert oracle.rows - before <= 256
-    known = session.policy.alternatives.cones.memories[0].since(0)[0]
+    known = session.policy.alternatives.cones.caches[0].since(0)[0]
     if epsilon:
         assert ((thetas @ known.T).max(axis=1) - thetas @ result.z > epsilon).mean() < 0.9
 
@@ -108,7 +108,7 @@ def test_a_share_without_hits_is_shown_as_a_bound():
     """An oracle that is not quick, and an answer that no call contradicts: the share of unknown answers is bounded."""
     session, _ = posterior("slow_items", 0)
     for label in session.problem.oracle.components:
-        session.observe(label, session.belief.theta_hat.item(0, label), count=100_000)
+        session.observe(label, session.posterior.theta_hat.item(0, label), count=100_000)
     found = session.status()
     assert found.error_probability < 0.01 < found.error_interval[1] < 0.1
     assert found.error_text.startswith("< 0.0")
@@ -120,7 +120,7 @@ def test_tiny_probabilities_are_consistent_and_exact():
     session = Session(Problem(TopKOracle(list("abc"), 1), noise_std=1.0, prior_mean=0.0, prior_std=1000.0))
     for label, y in (("a", 3.0), ("b", 2.0), ("c", 1.9)):
         session.observe(label, y, count=60)
-    found, (theta, variance) = session.status(), (session.belief.theta_hat[0], session.belief.variance[0])
+    found, (theta, variance) = session.status(), (session.posterior.theta_hat[0], session.posterior.variance[0])
     tails = [norm.sf((theta[0] - theta[i]) / np.sqrt(variance[0] + variance[i])) for i in (1, 2)]
     assert max(tails) < 1e-7
     low, high = found.error_interval
@@ -145,7 +145,7 @@ def test_results_campaigns_and_pages_show_the_same_numbers(tmp_path, epsilon):
         assert agree(found if epsilon == 0.0 else strict, tops)
         assert found.error_probability < 1.0 - tops[0].probability or epsilon == 0.0
     assert [one.probability for one in status.top_answers] == [one.probability for one in campaign.top_answers()]
-    for found, facts in ((result, facts_of(result)), (status, facts_of(campaign))):
+    for found, facts in ((result, report_data(result)), (status, report_data(campaign))):
         assert (facts.error_probability, facts.error_interval) == (found.error_probability, found.error_interval)
         assert [one.probability for one in facts.leaders] == [one.probability for one in found.top_answers[:6]]
 

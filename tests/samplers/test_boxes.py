@@ -48,10 +48,10 @@ def test_theta_hat_far_outside_the_box(count, make):
 def test_theta_hat_outside_with_a_full_covariance(make):
     points = np.random.default_rng(1).normal(size=(8, 4))
     oracle = ExplicitOracle(points)
-    belief = measured(oracle, 1.2 * points[0], 3, points)
-    box = Box(belief.theta_hat[0] + np.array([0.1, -1.0, -1.0, -1.0]), np.inf)
-    situation = Situation(belief, oracle, box)
-    assert not box.contains(belief.theta_hat[0])
+    posterior = measured(oracle, 1.2 * points[0], 3, points)
+    box = Box(posterior.theta_hat[0] + np.array([0.1, -1.0, -1.0, -1.0]), np.inf)
+    situation = Situation(posterior, oracle, box)
+    assert not box.contains(posterior.theta_hat[0])
     assert_exact(situation, make)
 
 
@@ -124,14 +124,14 @@ def test_probability_given_the_box_with_a_full_covariance():
     """P(Alt | Theta), not P(Alt and Theta): against plain draws, within 4 standard errors."""
     points = np.random.default_rng(2).normal(size=(8, 4))
     oracle = ExplicitOracle(points)
-    belief = measured(oracle, 0.3 * points[0], 1, points)
-    situation = Situation(belief, oracle, Box(belief.theta_hat[0] - 0.3, belief.theta_hat[0] + 0.6))
+    posterior = measured(oracle, 0.3 * points[0], 1, points)
+    situation = Situation(posterior, oracle, Box(posterior.theta_hat[0] - 0.3, posterior.theta_hat[0] + 0.6))
     rng = np.random.default_rng(35)
-    thetas = belief.theta_hat[0] + belief.noise(rng.standard_normal((1, 200_000, 4)))[0]
+    thetas = posterior.theta_hat[0] + posterior.noise(rng.standard_normal((1, 200_000, 4)))[0]
     inside = situation.space.contains(thetas)
     assert 0.02 < inside.mean() < 0.9
     alternative = ~oracle.membership(situation.z_hat, thetas[inside])
-    found = HalfSpaceSampler().probability(belief, oracle, situation.z_hat, 36, draws=40_000, space=situation.space)
+    found = HalfSpaceSampler().probability(posterior, oracle, situation.z_hat, 36, draws=40_000, space=situation.space)
     truth = alternative.mean()
     error = np.hypot(found.relative_error, np.sqrt((1 - truth) / truth / len(alternative)))
     assert abs(np.exp(found.log_probability) / truth - 1) < 4 * error

@@ -20,7 +20,7 @@ from combopeps import (
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
 from combopeps.alternatives import half_space as halfspace
 from combopeps.errors import AnswerError, DomainError, NoAlternativeError, ParameterError, SamplerCapError
-from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior import Arms, GaussianPosterior
 
 SAMPLERS = {
     "rejection": lambda: RejectionSampler(cap=2000),
@@ -56,7 +56,7 @@ ONE_ANSWER = {
 @pytest.mark.parametrize("oracle", ONE_ANSWER)
 def test_one_answer_means_no_alternative(oracle, name):
     oracle = ONE_ANSWER[oracle]()
-    situation = Situation(GaussianBelief.start(Arms.of(oracle)), oracle)
+    situation = Situation(GaussianPosterior.start(Arms.of(oracle)), oracle)
     allowed = (NoAlternativeError, SamplerCapError) if name == "rejection" else NoAlternativeError
     with pytest.raises(allowed) as caught:
         situation.draw(SAMPLERS[name](), 1, seed=51)
@@ -67,15 +67,15 @@ def test_one_answer_means_no_alternative(oracle, name):
 def test_rejection_raises_if_the_oracle_states_a_single_answer(oracle):
     oracle = ONE_ANSWER[oracle]()
     with pytest.raises(NoAlternativeError, match="one answer"):
-        Situation(GaussianBelief.start(Arms.of(oracle)), oracle).draw(RejectionSampler(cap=100), 1, seed=52)
+        Situation(GaussianPosterior.start(Arms.of(oracle)), oracle).draw(RejectionSampler(cap=100), 1, seed=52)
 
 
 @pytest.mark.parametrize("oracle", ONE_ANSWER)
 def test_no_probability_without_alternatives(oracle):
     oracle = ONE_ANSWER[oracle]()
-    belief = GaussianBelief.start(Arms.of(oracle))
+    posterior = GaussianPosterior.start(Arms.of(oracle))
     with pytest.raises(NoAlternativeError):
-        HalfSpaceSampler().probability(belief, oracle, oracle.argmax(np.ones(oracle.dim)), 53)
+        HalfSpaceSampler().probability(posterior, oracle, oracle.argmax(np.ones(oracle.dim)), 53)
 
 
 TIES = {
@@ -107,7 +107,7 @@ def test_the_probability_at_a_tie(tie):
     """Against plain draws, within 5 standard errors; all of the few facets are known."""
     oracle, theta = TIES[tie]
     situation = Situation(measured(oracle, theta, 4), oracle)
-    found = HalfSpaceSampler().probability(situation.belief, oracle, situation.z_hat, 55, draws=10_000)
+    found = HalfSpaceSampler().probability(situation.posterior, oracle, situation.z_hat, 55, draws=10_000)
     truth = np.exp(situation.draw(RejectionSampler(), 10_000, seed=56).account.log_probability)
     assert np.exp(found.log_probability) == pytest.approx(truth, rel=5 * found.relative_error + 0.03)
 
@@ -127,9 +127,9 @@ def test_the_cap_of_the_half_space_sampler(monkeypatch):
     """
     points = np.random.default_rng(1).normal(size=(6, 3))
     oracle = ExplicitOracle(points)
-    belief = measured(oracle, points[0], 2, points)
-    box = Box(belief.theta_hat[0] + 6.0, belief.theta_hat[0] + 6.1)
-    situation = Situation(belief, oracle, box)
+    posterior = measured(oracle, points[0], 2, points)
+    box = Box(posterior.theta_hat[0] + 6.0, posterior.theta_hat[0] + 6.1)
+    situation = Situation(posterior, oracle, box)
     corners = np.array(list(product(*zip(*box.bounds(3), strict=True))))
     assert oracle.membership(situation.z_hat, corners).all()
     with pytest.raises(NoAlternativeError):
@@ -153,7 +153,7 @@ def test_a_sampler_is_usable_after_no_alternative_error(name):
     sampler = SAMPLERS[name]()
     stubborn = ConstantOracle(range(3))
     with pytest.raises(NoAlternativeError):
-        Situation(GaussianBelief.start(Arms.of(stubborn)), stubborn).draw(sampler, 1, seed=60)
+        Situation(GaussianPosterior.start(Arms.of(stubborn)), stubborn).draw(sampler, 1, seed=60)
     oracle = TopKOracle(3, 1)
     situation = Situation(measured(oracle, np.array([0.3, 0.2, 0.1]), 3), oracle)
     assert not oracle.membership(situation.z_hat, situation.draw(sampler, 5, seed=60).thetas).any()
@@ -174,25 +174,25 @@ FAULTS = {
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_bad_arguments(name, fault):
     oracle = TopKOracle(4, 1)
-    belief = measured(oracle, np.array([0.4, 0.3, 0.2, 0.1]), 3)
+    posterior = measured(oracle, np.array([0.4, 0.3, 0.2, 0.1]), 3)
     arguments = {"z_hat": np.eye(4)[0], "n": 1, "eta": 1.0} | FAULTS[fault]
     with pytest.raises((ParameterError, AnswerError)):
-        SAMPLERS[name]().sample(belief, oracle, arguments["z_hat"], arguments["n"], 61, eta=arguments["eta"])
+        SAMPLERS[name]().sample(posterior, oracle, arguments["z_hat"], arguments["n"], 61, eta=arguments["eta"])
 
 
 def test_several_replications_are_refused():
     oracle = TopKOracle(4, 1)
-    belief = GaussianBelief.start(Arms.of(oracle), replications=2)
-    with pytest.raises(ParameterError, match=r"belief.row\(r\)"):
-        RejectionSampler().sample(belief, oracle, np.eye(4)[0])
-    assert RejectionSampler().sample(belief.row(1), oracle, np.eye(4)[0], rng=0).thetas.shape == (1, 4)
+    posterior = GaussianPosterior.start(Arms.of(oracle), replications=2)
+    with pytest.raises(ParameterError, match=r"posterior.row\(r\)"):
+        RejectionSampler().sample(posterior, oracle, np.eye(4)[0])
+    assert RejectionSampler().sample(posterior.row(1), oracle, np.eye(4)[0], rng=0).thetas.shape == (1, 4)
 
 
 def test_probability_of_several_replications_is_refused():
     oracle = TopKOracle(4, 1)
-    belief = GaussianBelief.start(Arms.of(oracle), replications=2)
+    posterior = GaussianPosterior.start(Arms.of(oracle), replications=2)
     with pytest.raises(ParameterError):
-        HalfSpaceSampler().probability(belief, oracle, np.eye(4)[0])
+        HalfSpaceSampler().probability(posterior, oracle, np.eye(4)[0])
 
 
 OPTIONS = {
@@ -218,7 +218,7 @@ def test_the_current_answer_outside_the_orthant_is_taken_at_the_projection(name)
     oracle = ShortestPathOracle(nx.cycle_graph(5), 0, 2)
     situation = Situation(measured(oracle, np.array([-0.5, 0.3, -1.0, 0.2, 0.4]), 2), oracle)
     with pytest.raises(DomainError):
-        oracle.argmax(situation.belief.theta_hat[0])
+        oracle.argmax(situation.posterior.theta_hat[0])
     found = situation.draw(SAMPLERS[name](), 10, seed=62)
     assert (found.thetas >= 0).all()
     assert not oracle.membership(situation.z_hat, found.thetas).any()

@@ -1,8 +1,8 @@
 """General arms in a box: the minimax tilts against plain draws that were rejected, formulas, and numerical integrals.
 
-The reference draws from the belief on R^d, discards what is outside the box or has z_hat as its answer, and shares
+The reference draws from the posterior on R^d, discards what is outside the box or has z_hat as its answer, and shares
 no code with the samplers. False alarm 1e-3 for all comparisons of distributions in this file together; seeds are
-fixed. The same comparison must detect proposals that are accepted without weights, and a belief without its
+fixed. The same comparison must detect proposals that are accepted without weights, and a posterior without its
 correlations.
 """
 
@@ -18,15 +18,22 @@ from situations import Situation, measured, road_network
 from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, ShortestPathOracle, identify
-from combopeps.alternatives import Account, Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler, sample_belief
+from combopeps.alternatives import (
+    Alternatives,
+    AutoSampler,
+    HalfSpaceSampler,
+    RejectionSampler,
+    SamplingStats,
+    draw_thetas,
+)
 from combopeps.alternatives import half_space as halfspace
 from combopeps.alternatives import truncated_normal as minimax
-from combopeps.alternatives.base import sample_posterior
+from combopeps.alternatives.base import draw_thetas_and_noise
 from combopeps.alternatives.check import compare_distributions
 from combopeps.alternatives.truncated_normal import MinimaxWeights, Tilted, tilted_box
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import strictly_better
-from combopeps.posterior import Arms, GaussianBelief
+from combopeps.posterior import Arms, GaussianPosterior
 from combopeps.posterior.normal import Normal
 
 SAMPLERS = {
@@ -60,25 +67,25 @@ def on_a_map(rng):
     oracle = road_network(3)
     lengths = rng.uniform(0.1, 1.0, oracle.dim)
     arms = routes(oracle, 12, int(rng.integers(1000)))
-    belief = measured(oracle, lengths, rng.uniform(0.5, 6.0), arms, prior_mean=0.5, prior_precision=4.0)
-    return Situation(belief, oracle, Box(0.0, np.inf))
+    posterior = measured(oracle, lengths, rng.uniform(0.5, 6.0), arms, prior_mean=0.5, prior_precision=4.0)
+    return Situation(posterior, oracle, Box(0.0, np.inf))
 
 
 def in_any_box(rng):
     """Listed answers, oblique arms, and a box that cuts anywhere."""
     d = int(rng.integers(2, 8))
     oracle = ExplicitOracle(rng.normal(size=(2 * d, d)))
-    belief = measured(oracle, rng.normal(size=d), rng.uniform(0.3, 8.0), rng.normal(size=(d, d)))
-    centre, std = belief.theta_hat[0] + 0.7 * belief.std[0] * rng.normal(size=d), belief.std[0]
+    posterior = measured(oracle, rng.normal(size=d), rng.uniform(0.3, 8.0), rng.normal(size=(d, d)))
+    centre, std = posterior.theta_hat[0] + 0.7 * posterior.std[0] * rng.normal(size=d), posterior.std[0]
     low = np.where(rng.random(d) < 0.3, -np.inf, centre - std * rng.exponential(1.5, size=d))
     high = np.where(rng.random(d) < 0.4, np.inf, centre + std * rng.exponential(1.5, size=d))
-    return Situation(belief, oracle, Box(low, high))
+    return Situation(posterior, oracle, Box(low, high))
 
 
 def alternatives(situation, draws, rng):
     """By plain rejection: thetas, their answers, and how many draws were in the box."""
-    belief, oracle = situation.belief, situation.oracle
-    thetas = belief.theta_hat[0] + rng.standard_normal((draws, belief.dim)) @ belief.spread[0].T
+    posterior, oracle = situation.posterior, situation.oracle
+    thetas = posterior.theta_hat[0] + rng.standard_normal((draws, posterior.dim)) @ posterior.spread[0].T
     thetas = thetas[situation.space.contains(thetas)]
     best = oracle.argmax(thetas)
     beaten = strictly_better(best, situation.z_hat, thetas)
@@ -94,7 +101,7 @@ def reference(seed):
         found.append((thetas, best))
         inside, hits, draws = inside + some, hits + len(thetas), draws + 100_000
     thetas, best = (np.concatenate(parts)[:DRAWS] for parts in zip(*found, strict=True))
-    return Alternatives(thetas, best, Account(draws, draws)), hits, inside, draws
+    return Alternatives(thetas, best, SamplingStats(draws, draws)), hits, inside, draws
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -110,17 +117,17 @@ def test_same_distribution_as_plain_rejection(seed, name):
 def test_draws_in_the_box(seed):
     """Plain posterior draws, as rules and PEPS use them: all of them are in the box."""
     situation, rng = case(seed), np.random.default_rng(4)
-    belief, box = situation.belief, situation.space
-    thetas, exact = sample_belief(belief, box, DRAWS, rng)
+    posterior, box = situation.posterior, situation.space
+    thetas, exact = draw_thetas(posterior, box, DRAWS, rng)
     assert exact.all()
     assert box.contains(thetas).all()
-    plain = np.empty((0, belief.dim))
+    plain = np.empty((0, posterior.dim))
     while len(plain) < DRAWS:
-        more = belief.theta_hat[0] + rng.standard_normal((50_000, belief.dim)) @ belief.spread[0].T
+        more = posterior.theta_hat[0] + rng.standard_normal((50_000, posterior.dim)) @ posterior.spread[0].T
         plain = np.concatenate([plain, more[box.contains(more)]])[:DRAWS]
     z = np.zeros_like(thetas)
     test = compare_distributions(
-        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+        Alternatives(thetas, z, SamplingStats(1, 1)), Alternatives(plain, z[: len(plain)], SamplingStats(1, 1))
     )
     assert test.p_value > ENOUGH, str(test)
 
@@ -144,9 +151,9 @@ class IgnoresCorrelations(HalfSpaceSampler):
     """Right variances, but no correlations."""
 
     def _sample(self, question, n, rng):
-        belief = copy.deepcopy(question.belief)
-        belief.become(Normal(belief.theta_hat[0], np.diag(belief.std[0])))
-        return super()._sample(question._replace(belief=belief), n, rng)
+        posterior = copy.deepcopy(question.posterior)
+        posterior.become(Normal(posterior.theta_hat[0], np.diag(posterior.std[0])))
+        return super()._sample(question._replace(posterior=posterior), n, rng)
 
 
 @pytest.mark.parametrize(("wrong", "often"), [(AcceptsAll, 12), (IgnoresCorrelations, 17)])
@@ -161,7 +168,7 @@ def test_probabilities(seed):
     """P(Theta) and P(Alt | Theta) within 4.5 standard errors of both: false alarm 7e-6 each, 3e-4 for all forty."""
     situation, (_, hits, inside, draws) = case(seed), reference(seed)
     found = HalfSpaceSampler().probability(
-        situation.belief, situation.oracle, situation.z_hat, 5, draws=20_000, space=situation.space
+        situation.posterior, situation.oracle, situation.z_hat, 5, draws=20_000, space=situation.space
     )
     share = found.inside / found.tries
     for mine, error, count, total in (
@@ -192,9 +199,9 @@ def test_mass_of_a_box_against_another_algorithm():
         assert truth <= np.exp(tilted.log_m) * (1 + 1e-4)
 
 
-def log_integral(belief, y, low, high):
+def log_integral(posterior, y, low, high):
     """ln P(y @ theta > 0, theta in the box) in two dimensions: theta_1 given theta_0 is normal, theta_0 on a fine grid."""
-    C, mean = belief.covariance()[0], belief.theta_hat[0]
+    C, mean = posterior.covariance()[0], posterior.theta_hat[0]
 
     def integrand(x):
         centre, std = mean[1] + C[0, 1] / C[0, 0] * (x - mean[0]), np.sqrt(C[1, 1] - C[0, 1] ** 2 / C[0, 0])
@@ -222,11 +229,11 @@ def test_far_tails_by_numerical_integration(seed, count):
     low, high = np.array([0.0, 0.0]), np.array([2.0, np.inf])
     situation = Situation(measured(oracle, np.array([0.9, 0.3]), count, arms), oracle, Box(low, high))
     y = (oracle.Z[(situation.z_hat != oracle.Z).any(axis=1)] - situation.z_hat)[0]
-    belief = situation.belief
-    truth = log_integral(belief, y, low, high) - np.logaddexp(
-        log_integral(belief, y, low, high), log_integral(belief, -y, low, high)
+    posterior = situation.posterior
+    truth = log_integral(posterior, y, low, high) - np.logaddexp(
+        log_integral(posterior, y, low, high), log_integral(posterior, -y, low, high)
     )
-    found = HalfSpaceSampler().probability(belief, oracle, situation.z_hat, 7, draws=20_000, space=situation.space)
+    found = HalfSpaceSampler().probability(posterior, oracle, situation.z_hat, 7, draws=20_000, space=situation.space)
     assert found.log_probability == pytest.approx(truth, abs=4.5 * found.relative_error + 1e-4)
     assert found.complete
     assert truth < np.log(found.upper_bound(1e-3)) if truth > -700 else found.upper_bound(1e-3) == 0.0
@@ -239,7 +246,7 @@ def test_failure_rate_of_the_upper_bound():
     rng = np.random.default_rng(8)
     bounds = [
         tilts.probability(
-            situation.belief, situation.oracle, situation.z_hat, rng, draws=200, space=situation.space
+            situation.posterior, situation.oracle, situation.z_hat, rng, draws=200, space=situation.space
         ).upper_bound(0.1)
         for _ in range(300)
     ]
@@ -248,18 +255,18 @@ def test_failure_rate_of_the_upper_bound():
 
 
 def test_bounds_of_skipped_facets_hold(monkeypatch):
-    """Bounds kept from one belief to the next save most of the tilts, and hold."""
+    """Bounds kept from one posterior to the next save most of the tilts, and hold."""
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
-    belief = measured(oracle, lengths, 60.0, arms)
-    z_hat, worked = Situation(belief, oracle).z_hat, []
+    posterior = measured(oracle, lengths, 60.0, arms)
+    z_hat, worked = Situation(posterior, oracle).z_hat, []
     old = MinimaxWeights._compute_tilt
     monkeypatch.setattr(MinimaxWeights, "_compute_tilt", lambda self, f: worked.append(f) or old(self, f))
     kept = HalfSpaceSampler()
-    kept.sample(belief, oracle, z_hat, 1, 0)
+    kept.sample(posterior, oracle, z_hat, 1, 0)
     for t in range(10):
         arm = int(rng.integers(len(arms)))
-        belief.update(arm, float(arms[arm] @ lengths + rng.normal()))
-        kept.sample(belief, oracle, z_hat, 1, t)
+        posterior.update(arm, float(arms[arm] @ lengths + rng.normal()))
+        kept.sample(posterior, oracle, z_hat, 1, t)
     weights, saved = kept._tilted, len(worked)
     bounds, passed = weights._bound.copy(), [f for f in range(weights.facets.size) if f not in weights._tilts]
     assert len(passed) > 20
@@ -271,21 +278,23 @@ def test_bounds_of_skipped_facets_hold(monkeypatch):
 
 
 def test_unknown_noise_level_is_drawn_for_every_theta():
-    """Given its size, each draw is one from the belief in the box; false alarm 1e-3 / 82."""
+    """Given its size, each draw is one from the posterior in the box; false alarm 1e-3 / 82."""
     situation = case(0)
-    belief = copy.deepcopy(situation.belief)
-    belief.dof = np.array([9.0])
-    thetas, exact = sample_posterior(belief, situation.space, DRAWS, np.random.default_rng(11))
+    posterior = copy.deepcopy(situation.posterior)
+    posterior.dof = np.array([9.0])
+    thetas, exact = draw_thetas_and_noise(posterior, situation.space, DRAWS, np.random.default_rng(11))
     assert exact.all()
     assert situation.space.contains(thetas).all()
     rng, plain = np.random.default_rng(12), []
     for eta in rng.chisquare(9.0, DRAWS) / 9.0:
-        many = belief.theta_hat[0] + rng.standard_normal((3000, belief.dim)) @ belief.spread[0].T / np.sqrt(eta)
+        many = posterior.theta_hat[0] + rng.standard_normal((3000, posterior.dim)) @ posterior.spread[0].T / np.sqrt(
+            eta
+        )
         plain.append(many[situation.space.contains(many)][:1])
     plain = np.concatenate(plain)
     z = np.zeros_like(thetas)
     test = compare_distributions(
-        Alternatives(thetas, z, Account(1, 1)), Alternatives(plain, z[: len(plain)], Account(1, 1))
+        Alternatives(thetas, z, SamplingStats(1, 1)), Alternatives(plain, z[: len(plain)], SamplingStats(1, 1))
     )
     assert test.p_value > ENOUGH, str(test)
 
@@ -293,13 +302,13 @@ def test_unknown_noise_level_is_drawn_for_every_theta():
 def test_a_covariance_without_full_rank():
     """Two identical components: a row determined by the others is checked, not drawn."""
     oracle = ExplicitOracle(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.4]]))
-    belief = GaussianBelief.start(Arms.of(oracle, np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])))
-    belief.become(Normal(np.array([0.4, 0.1, 0.1]), np.array([[1.0, 0.3], [0.2, 1.0], [0.2, 1.0]])))
+    posterior = GaussianPosterior.start(Arms.of(oracle, np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])))
+    posterior.become(Normal(np.array([0.4, 0.1, 0.1]), np.array([[1.0, 0.3], [0.2, 1.0], [0.2, 1.0]])))
     box = Box(0.0, 2.0)
-    thetas, exact = sample_belief(belief, box, 500, np.random.default_rng(13))
+    thetas, exact = draw_thetas(posterior, box, 500, np.random.default_rng(13))
     assert exact.all()
     np.testing.assert_allclose(thetas[:, 1], thetas[:, 2], atol=1e-9)
-    found = HalfSpaceSampler().sample(belief, oracle, np.array([1.0, 0.0, 0.0]), 500, 14, space=box)
+    found = HalfSpaceSampler().sample(posterior, oracle, np.array([1.0, 0.0, 0.0]), 500, 14, space=box)
     assert box.contains(found.thetas).all()
     assert strictly_better(found.answers, np.array([1.0, 0.0, 0.0]), found.thetas).all()
 
@@ -324,7 +333,7 @@ def test_a_probability_of_1e_100_stops():
     """Rejection would not end."""
     oracle, arms, lengths, _ = grid_by_routes(3, 12, seed=2)
     situation = Situation(measured(oracle, lengths, 1e6, arms, noise_std=0.1), oracle)
-    found = HalfSpaceSampler().probability(situation.belief, oracle, situation.z_hat, 15)
+    found = HalfSpaceSampler().probability(situation.posterior, oracle, situation.z_hat, 15)
     assert found.log_probability < np.log(1e-100)
     assert found.relative_error < 0.2
     assert np.isfinite(found.log_probability)
@@ -352,8 +361,8 @@ def test_the_cap_error_gives_advice():
 def test_the_bound_of_a_box_is_above_its_mass():
     """ln M on a map with 48 streets, far below what plain draws reach."""
     oracle, arms, lengths, rng = grid_by_routes(4, 80, seed=2)
-    belief = measured(oracle, lengths, 10.0, arms)
-    tilted = tilted_box(belief, Box(0.0, np.inf))
+    posterior = measured(oracle, lengths, 10.0, arms)
+    tilted = tilted_box(posterior, Box(0.0, np.inf))
     kept, tries = tilted.draw(rng, 2000, 2000)
     assert tilted.found
     assert -60 < tilted.log_m < -10

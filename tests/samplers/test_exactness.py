@@ -93,11 +93,11 @@ def test_distribution_in_one_half_space(scale, arms):
     Z = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
     oracle = ExplicitOracle(Z)
     situation = Situation(measured(oracle, scale * np.array([1.0, 0.2, 0.1]), 3, arms), oracle)
-    belief, y = situation.belief, Z[1] - Z[0]
-    covariance = np.stack([belief.covariance_dot(e[None])[0] for e in np.eye(3)])
+    posterior, y = situation.posterior, Z[1] - Z[0]
+    covariance = np.stack([posterior.covariance_dot(e[None])[0] for e in np.eye(3)])
     sigma = np.sqrt(y @ covariance @ y)
-    b = -float(y @ belief.theta_hat[0]) / sigma
-    shift = situation.draw(HalfSpaceSampler(), 5000, seed=24).thetas - belief.theta_hat[0]
+    b = -float(y @ posterior.theta_hat[0]) / sigma
+    shift = situation.draw(HalfSpaceSampler(), 5000, seed=24).thetas - posterior.theta_hat[0]
 
     t = shift @ y / sigma
     assert (t > b).all()

@@ -1,4 +1,4 @@
-"""Symmetric instances at P(Alt) = 1e-6: theta = 1 on z_hat, 0 elsewhere, where draws from the belief find almost no facet.
+"""Symmetric instances at P(Alt) = 1e-6: theta = 1 on z_hat, 0 elsewhere, where draws from the posterior find almost no facet.
 
 Facets are discovered through the argmax alone and compared with complete lists made without it. The missing share is
 the part of sum_f Phi(-b_f) that belongs to facets not found; at most 5 % are allowed.
@@ -21,14 +21,14 @@ P = 1e-6
 ALLOWED = 0.05
 
 
-def log_weights(belief, facets):
-    """ln Phi(-b) of rows y under a diagonal belief."""
-    gap, width = -facets @ belief.theta_hat[0], (facets * facets) @ belief.variance[0]
+def log_weights(posterior, facets):
+    """ln Phi(-b) of rows y under a diagonal posterior."""
+    gap, width = -facets @ posterior.theta_hat[0], (facets * facets) @ posterior.variance[0]
     return log_ndtr(-gap / np.sqrt(width))
 
 
 def scaled(oracle, theta, facets):
-    """The belief under which the listed facets have a total weight of P, by bisection over the scale of theta."""
+    """The posterior under which the listed facets have a total weight of P, by bisection over the scale of theta."""
     low, high = 0.01, 1000.0
     for _ in range(60):
         middle = np.sqrt(low * high)
@@ -55,7 +55,7 @@ def missing_share(situation, facets, sampler, rng, rounds=1):
     for _ in range(rounds):
         situation.draw(sampler, 1, rng)
     known = discovered(sampler)
-    weights = np.exp(log_weights(situation.belief, facets) - np.log(P))
+    weights = np.exp(log_weights(situation.posterior, facets) - np.log(P))
     lost = np.array([as_tuple(row) not in known for row in facets])
     return float(weights[lost].sum() / weights.sum())
 
@@ -187,7 +187,7 @@ def test_listed_facets_are_alternatives_with_the_required_mass(instance, name):
         z = situation.z_hat + y
         if situation.oracle.domain == "real":
             assert situation.oracle.argmax(10.0 * z) @ z == pytest.approx(z @ z)
-    total = np.logaddexp.reduce(log_weights(situation.belief, facets))
+    total = np.logaddexp.reduce(log_weights(situation.posterior, facets))
     assert total == pytest.approx(np.log(P), abs=1e-6)
     assert len({as_tuple(row) for row in facets}) == len(facets)
 
@@ -196,21 +196,21 @@ def test_longer_cycles_have_a_negligible_mass(instance):
     """All C(n,m) (m-1)! cycles over m > 4 left nodes together weigh less than 1 % of the listed ones."""
     situation, facets = instance("matching")
     one = alternating_cycles(np.flatnonzero(situation.z_hat) % 10, [2])[:1]
-    b_node = _b(situation.belief, one)[0] / np.sqrt(2)  # b of m nodes is sqrt(m) times this
+    b_node = _b(situation.posterior, one)[0] / np.sqrt(2)  # b of m nodes is sqrt(m) times this
     rest = sum(comb(10, m) * factorial(m - 1) * np.exp(log_ndtr(-b_node * np.sqrt(m))) for m in range(5, 11))
     assert rest < 0.01 * P, f"{rest / P:.2%}"
     assert len(facets) == sum(comb(10, m) * factorial(m - 1) for m in (2, 3, 4))
 
 
-def _b(belief, facets):
-    return -facets @ belief.theta_hat[0] / np.sqrt((facets * facets) @ belief.variance[0])
+def _b(posterior, facets):
+    return -facets @ posterior.theta_hat[0] / np.sqrt((facets * facets) @ posterior.variance[0])
 
 
 def test_longer_detours_have_a_negligible_mass(instance):
     """Detours of 11 edges or more: from each node at most 2^m of them, each at least as far away as b."""
     situation, facets = instance("grid")
     short = facets[(facets < 0).sum(axis=1) == 2][:1]
-    b_edge = _b(situation.belief, short)[0] / np.sqrt(2)  # b of m edges is at least sqrt(m) times this
+    b_edge = _b(situation.posterior, short)[0] / np.sqrt(2)  # b of m edges is at least sqrt(m) times this
     starts = 18
     rest = sum(starts * 2**m * np.exp(log_ndtr(-b_edge * np.sqrt(m))) for m in range(11, 19))
     assert rest < 0.01 * P, f"{rest / P:.2%}"

@@ -10,11 +10,11 @@ from situations import Situation, measured
 from unit_problem import unit_problem
 
 from combopeps import Box, MatchingOracle, ShortestPathOracle, TopKOracle, identify
-from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, Question
+from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, SamplingTask
 from combopeps.alternatives.ranking import rank_answers
 from combopeps.alternatives.replicated import ReplicatedSampler
-from combopeps.oracles.validation import Watch
-from combopeps.posterior import Arms, GaussianBelief, RealSpace
+from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.posterior import Arms, GaussianPosterior, RealSpace
 from combopeps.posterior.parameter_space import space_for
 from combopeps.random import Streams
 
@@ -38,8 +38,8 @@ def far(oracle, gap, *, spread=1.0, prior_precision=1.0, noise_std=1.0):
     theta = np.random.default_rng(5).uniform(0.5, 1.5, oracle.dim)
     theta *= np.where(np.arange(oracle.dim) % 2, spread, 1.0)
     deviation = (prior_precision + 100 / noise_std**2) ** -0.5
-    belief = measured(oracle, gap * deviation * theta, 100, prior_precision=prior_precision, noise_std=noise_std)
-    return Situation(belief, oracle)
+    posterior = measured(oracle, gap * deviation * theta, 100, prior_precision=prior_precision, noise_std=noise_std)
+    return Situation(posterior, oracle)
 
 
 @pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS)
@@ -75,7 +75,9 @@ def test_units_do_not_matter(name, gap, prior_std, noise_std):
         assert not (found.answers == situation.z_hat).all(axis=1).any()
     space = space_for(situation.oracle, None)
     rng = np.random.default_rng(2)
-    found = rank_answers(AutoSampler(), Question(situation.belief, situation.oracle, situation.z_hat, space), rng)
+    found = rank_answers(
+        AutoSampler(), SamplingTask(situation.posterior, situation.oracle, situation.z_hat, space), rng
+    )
     assert 0.0 <= found.error_probability <= 1.0
     assert found.runner_up is not None
     assert not np.array_equal(found.runner_up, situation.z_hat)
@@ -84,12 +86,12 @@ def test_units_do_not_matter(name, gap, prior_std, noise_std):
 def test_policies_never_get_the_current_answer_as_alternative():
     """Rounding puts these draws on the boundary, where z_hat ties with another answer."""
     oracle = ORACLES["top-k"]
-    belief = GaussianBelief.start(Arms.of(oracle), replications=2)
+    posterior = GaussianPosterior.start(Arms.of(oracle), replications=2)
     for arm, value in enumerate(np.random.default_rng(5).uniform(0.5, 1.5, oracle.dim)):
-        belief.update(arm, 1e11 * value, count=100)
-    z_hat = oracle.argmax(belief.theta_hat)
-    rows = ReplicatedSampler(oracle, RealSpace(), Streams.of(0, 2), None, Watch(oracle))
-    _, best = rows.sample(belief, z_hat, 10, answers=True)
+        posterior.update(arm, 1e11 * value, count=100)
+    z_hat = oracle.argmax(posterior.theta_hat)
+    rows = ReplicatedSampler(oracle, RealSpace(), Streams.of(0, 2), None, ConsistencyCheck(oracle))
+    _, best = rows.sample(posterior, z_hat, 10, answers=True)
     assert not (best == z_hat[:, None]).all(axis=2).any()
 
 
@@ -120,25 +122,25 @@ BOXES = {
 def test_two_items_in_a_box_against_quadrature(low, high, deviation):
     """P(theta_1 > theta_0 | box) by numerical integration, within 4 standard errors; the other width differs."""
     oracle, mean, std = TopKOracle(2, 1), np.array([1.05, 0.7]), deviation * np.array([1.0, 0.5])
-    belief = GaussianBelief.start(Arms.of(oracle), prior_precision=1e-9)
+    posterior = GaussianPosterior.start(Arms.of(oracle), prior_precision=1e-9)
     for arm in range(2):
-        belief.update(arm, float(mean[arm]), count=1)
-    belief.variance[0], belief.theta_hat[0] = std**2, mean
+        posterior.update(arm, float(mean[arm]), count=1)
+    posterior.variance[0], posterior.theta_hat[0] = std**2, mean
     laws = [truncnorm((low - m) / s, (high - m) / s, loc=m, scale=s) for m, s in zip(mean, std, strict=True)]
     meeting = np.clip((mean / std**2).sum() / (1 / std**2).sum(), low, high)
     ends = max(low, meeting - 12 * std[0]), min(high, meeting + 12 * std[0])
     truth = quad(lambda x: laws[0].pdf(x) * laws[1].sf(x), *ends, limit=500, epsabs=0.0)[0]
     z_hat = oracle.encode([0])
-    found = HalfSpaceSampler().probability(belief, oracle, z_hat, 3, draws=20_000, space=Box(low, high))
+    found = HalfSpaceSampler().probability(posterior, oracle, z_hat, 3, draws=20_000, space=Box(low, high))
     assert abs(np.exp(found.log_probability) / truth - 1) < 4 * found.relative_error + 1e-6
 
 
 @pytest.mark.parametrize("gap", [1.0, 10.0, 1e3, 1e6])
 def test_a_box_far_away_changes_nothing(gap):
     oracle = TopKOracle(2, 1)
-    belief = measured(oracle, np.array([gap, 0.0]), 10**4)
-    found = HalfSpaceSampler().probability(belief, oracle, oracle.encode([0]), 4, space=Box(-1e12, 1e12))
-    b = float(belief.theta_hat[0] @ [1.0, -1.0]) / np.sqrt(belief.variance[0].sum())
+    posterior = measured(oracle, np.array([gap, 0.0]), 10**4)
+    found = HalfSpaceSampler().probability(posterior, oracle, oracle.encode([0]), 4, space=Box(-1e12, 1e12))
+    b = float(posterior.theta_hat[0] @ [1.0, -1.0]) / np.sqrt(posterior.variance[0].sum())
     assert found.log_probability == pytest.approx(float(log_ndtr(-b)), rel=1e-12, abs=1e-9)
 
 

@@ -10,15 +10,15 @@ from scipy.stats import binom
 from situations import PROBLEMS, Situation, at, measured
 
 from combopeps import Box, ExplicitOracle, TopKOracle
-from combopeps.alternatives import HalfSpaceSampler, sample_belief
-from combopeps.posterior import Arms, GaussianBelief, RealSpace
+from combopeps.alternatives import HalfSpaceSampler, draw_thetas
+from combopeps.posterior import Arms, GaussianPosterior, RealSpace
 from combopeps.posterior.normal_tails import log_interval
 
 
 def probability(situation, seed=1, draws=20_000, eta=1.0, **options):
     sampler = HalfSpaceSampler(**options)
     return sampler.probability(
-        situation.belief, situation.oracle, situation.z_hat, seed, draws=draws, space=situation.space, eta=eta
+        situation.posterior, situation.oracle, situation.z_hat, seed, draws=draws, space=situation.space, eta=eta
     )
 
 
@@ -29,10 +29,10 @@ def explicit(Z, theta, count, arms=None):
 
 def whitened(situation):
     """Every other answer as a half-space {a @ xi > b} of the standard normal xi."""
-    belief, Z = situation.belief, situation.oracle.Z
-    L = belief.noise(np.eye(belief.dim)[None])[0].T
+    posterior, Z = situation.posterior, situation.oracle.Z
+    L = posterior.noise(np.eye(posterior.dim)[None])[0].T
     y = Z[(situation.z_hat != Z).any(axis=1)] - situation.z_hat
-    return y @ L, -y @ belief.theta_hat[0]
+    return y @ L, -y @ posterior.theta_hat[0]
 
 
 def integrate_plane(situation):
@@ -94,8 +94,8 @@ def test_two_half_spaces_through_the_mean(rho):
     """Sheppard: the complement of two half-spaces at angle arccos(rho) has probability 1/4 + arcsin(rho) / 2 pi."""
     Z = np.array([[0.0, 0.0], [1.0, 0.0], [rho, np.sqrt(1 - rho**2)]])
     oracle = ExplicitOracle(Z)
-    belief = GaussianBelief.start(Arms.of(oracle))
-    found = HalfSpaceSampler().probability(belief, oracle, Z[0], 1, draws=20_000)
+    posterior = GaussianPosterior.start(Arms.of(oracle))
+    found = HalfSpaceSampler().probability(posterior, oracle, Z[0], 1, draws=20_000)
     truth = 1 - (0.25 + np.arcsin(rho) / (2 * np.pi))
     assert np.exp(found.log_probability) == pytest.approx(truth, rel=4 * found.relative_error)
 
@@ -104,8 +104,8 @@ def test_an_orthant():
     """Three independent half-spaces through the mean: 1 - 1/8."""
     Z = np.concatenate([np.zeros((1, 3)), np.eye(3)])
     oracle = ExplicitOracle(Z)
-    belief = GaussianBelief.start(Arms.of(oracle))
-    found = HalfSpaceSampler().probability(belief, oracle, Z[0], 1, draws=20_000)
+    posterior = GaussianPosterior.start(Arms.of(oracle))
+    found = HalfSpaceSampler().probability(posterior, oracle, Z[0], 1, draws=20_000)
     assert np.exp(found.log_probability) == pytest.approx(7 / 8, rel=4 * found.relative_error)
 
 
@@ -126,8 +126,8 @@ def test_many_half_spaces_in_log_space(wanted):
     """Bonferroni bounds ln P from both sides: max ln Phi(-b) <= ln P <= ln sum Phi(-b)."""
     oracle = TopKOracle(8, 2)
     situation = Situation(measured(oracle, np.sqrt(4 * wanted) * np.r_[1.0, 1.0, np.zeros(6)], 1), oracle)
-    a = oracle.facets(situation.z_hat).toarray() @ np.diag(np.sqrt(situation.belief.variance[0]))
-    gap = -oracle.facets(situation.z_hat) @ situation.belief.theta_hat[0]
+    a = oracle.facets(situation.z_hat).toarray() @ np.diag(np.sqrt(situation.posterior.variance[0]))
+    gap = -oracle.facets(situation.z_hat) @ situation.posterior.theta_hat[0]
     parts = log_ndtr(-gap / np.linalg.norm(a, axis=1))
     found = probability(situation, draws=5000)
     assert parts.max() < -0.4 * wanted
@@ -141,7 +141,7 @@ def test_two_coordinates_in_a_box_by_numerical_integration(far, box):
     """ln P(theta_1 > theta_0 | box) from the densities, their largest value taken out before integrating."""
     oracle = TopKOracle(2, 1)
     situation = Situation(measured(oracle, np.array([far, 0.0]), 1), oracle, box)
-    (low, high), mean = (end[0] for end in box.bounds(2)), situation.belief.theta_hat[0]
+    (low, high), mean = (end[0] for end in box.bounds(2)), situation.posterior.theta_hat[0]
     s = np.sqrt(0.5)
 
     def log_joint(x):
@@ -168,7 +168,7 @@ def test_long_monte_carlo(name, p, boxed):
     situation = at(name, p, boxed=boxed)
     found = probability(situation)
     n = 40_000
-    thetas, inside = sample_belief(situation.belief, situation.space or RealSpace(), n, np.random.default_rng(2))
+    thetas, inside = draw_thetas(situation.posterior, situation.space or RealSpace(), n, np.random.default_rng(2))
     hits = int((~situation.oracle.membership(situation.z_hat, thetas[inside])).sum())
     estimate = np.exp(found.log_probability)
     low, high = estimate * (1 - 4.5 * found.relative_error), estimate * (1.01 + 4.5 * found.relative_error)
@@ -184,7 +184,7 @@ def test_the_standard_error_is_calibrated(name, boxed):
     """
     situation = at(name, 1e-1, boxed=boxed)
     sampler = HalfSpaceSampler()
-    ask = situation.belief, situation.oracle, situation.z_hat
+    ask = situation.posterior, situation.oracle, situation.z_hat
     truth = sampler.probability(*ask, 0, draws=400_000, space=situation.space)
     assert truth.relative_error < 0.005
     runs = [sampler.probability(*ask, seed, draws=400, space=situation.space) for seed in range(1, 201)]

@@ -61,13 +61,13 @@ def test_the_global_generator_is_unchanged(name):
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_belief_and_answer_are_unchanged(name):
+def test_posterior_and_answer_are_unchanged(name):
     situation = at("matching", 1e-1)
     z_hat = situation.z_hat.copy()
-    before = situation.belief.theta_hat.copy(), situation.belief.variance.copy()
-    SAMPLERS[name]().sample(situation.belief, situation.oracle, z_hat, 5, 77)
-    np.testing.assert_array_equal(situation.belief.theta_hat, before[0])
-    np.testing.assert_array_equal(situation.belief.variance, before[1])
+    before = situation.posterior.theta_hat.copy(), situation.posterior.variance.copy()
+    SAMPLERS[name]().sample(situation.posterior, situation.oracle, z_hat, 5, 77)
+    np.testing.assert_array_equal(situation.posterior.theta_hat, before[0])
+    np.testing.assert_array_equal(situation.posterior.variance, before[1])
     np.testing.assert_array_equal(z_hat, situation.z_hat)
 
 

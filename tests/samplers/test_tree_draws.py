@@ -52,8 +52,8 @@ def test_compiled_draws_of_short_lists(count):
     assert star.oracle.facets(star.z_hat).shape[0] < path.oracle.facets(path.z_hat).shape[0]
     lists = ListedCones(star.oracle, 1)
     for situation in (path, star):
-        lists.move_to(situation.z_hat[None])
-        thetas = lists.draw(situation.belief, DRAWS, Streams.of(4, 1).states, 1.0)[0][0]
+        lists.set_answers(situation.z_hat[None])
+        thetas = lists.draw(situation.posterior, DRAWS, Streams.of(4, 1).states, 1.0)[0][0]
         found = Alternatives(thetas, situation.oracle.argmax(thetas), None)
         test = compare_distributions(found, situation.draw(RejectionSampler(), DRAWS, seed=5))
         assert test.p_value > ENOUGH, str(test)

@@ -89,7 +89,7 @@ def test_a_measurer_measures_and_changes_nothing_else(web, path):
     forbidden += [("/retract", {"event": 3}), ("/measurements", None), ("/measurements.csv", None)]
     for address, body in forbidden:
         answer = web.get(address) if body is None else web.post(address, json=body)
-        assert (answer.status_code, answer.json()["type"]) == (403, "AccessError")
+        assert (answer.status_code, answer.json()["type"]) == (403, "AuthorizationError")
     assert web.post("/abandon", json={"id": 1}, headers=bearing(OWNER)).status_code == 200  # the owner may
     assert web.post("/abandon", json={"id": 77}).status_code == 404
     assert web.post("/abandon", json={"id": 3, "client": "eve"}).status_code == 200

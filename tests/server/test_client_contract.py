@@ -11,7 +11,7 @@ from servers import served
 from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, Campaign, RemoteCampaign, TopKOracle
-from combopeps.errors import LabelError, OtherOracleError, ParameterError, QueryError, RewardError
+from combopeps.errors import LabelError, OracleMismatchError, ParameterError, QueryError, RewardError
 
 
 def event_texts(path):
@@ -26,7 +26,7 @@ def actions():
 
 CASES = {name: (problem, {}) for name, problem in problems().items()} | {
     "peps": (problems()["topk"], {"policy": "peps"}),
-    "sweep": (problems()["topk"], {"sweep": 2}),
+    "initial_design": (problems()["topk"], {"initial_design": 2}),
     "actions": (actions(), {}),
     "certified": (problems()["topk"], {"stopping": "certified", "delta": 0.2}),
     "certified actions": (actions(), {"stopping": "certified", "delta": 0.2}),
@@ -60,15 +60,17 @@ def test_a_remote_campaign_records_the_events_of_a_local_one(abroad, tmp_path, c
     assert mine.leases == remote.leases
     assert (remote.samples, remote.actions, remote.open_queries) == (twin.samples, twin.actions, twin.open_queries)
     assert mine.noise_estimate == theirs.noise_estimate
-    np.testing.assert_allclose(remote.belief.theta_hat, twin.belief.theta_hat, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(remote.belief.std, twin.belief.std, rtol=1e-9)
+    np.testing.assert_allclose(remote.posterior.theta_hat, twin.posterior.theta_hat, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(remote.posterior.std, twin.posterior.std, rtol=1e-9)
     assert remote.ask(2) == twin.ask(2)
 
 
 def test_a_remote_campaign_has_the_options_of_its_header(abroad):
-    remote = abroad(problems()["topk"], delta=0.01, epsilon=0.5, rng=9, sweep=2, policy="peps", stopping="heuristic")
+    remote = abroad(
+        problems()["topk"], delta=0.01, epsilon=0.5, rng=9, initial_design=2, policy="peps", stopping="heuristic"
+    )
     local = Campaign.open(abroad.path)
-    for name in ("policy_name", "delta", "epsilon", "stopping", "seed", "sweep", "versions"):
+    for name in ("policy_name", "delta", "epsilon", "stopping", "seed", "initial_design", "versions"):
         assert getattr(remote, name) == getattr(local, name), name
     assert remote.url in repr(remote)
 
@@ -178,9 +180,9 @@ def test_an_oracle_of_ones_own_is_passed_to_the_client(abroad):
     campaign = abroad(Own(["a", "b"]), oracle=Own(["a", "b"]))
     go_on(campaign, 3)
     assert campaign.status().samples == 3
-    with pytest.raises(OtherOracleError, match=r"RemoteCampaign\(url, oracle=mine\)"):
+    with pytest.raises(OracleMismatchError, match=r"RemoteCampaign\(url, oracle=mine\)"):
         RemoteCampaign(campaign.url)
-    with pytest.raises(OtherOracleError, match="lacks"):
+    with pytest.raises(OracleMismatchError, match="lacks"):
         RemoteCampaign(campaign.url, oracle=Own(["a", "c"]))
 
 

@@ -17,7 +17,7 @@ from servers import served
 from unit_problem import unit_problem
 
 from combopeps import Campaign, RemoteCampaign, TopKOracle
-from combopeps.errors import AccessError, LimitError, LockError, ParameterError, RemoteError
+from combopeps.errors import AuthorizationError, LockError, ParameterError, RateLimitError, RemoteError
 from combopeps.server import http_client
 
 BAD = (6, 1, 1, 1, 1, 1, 1)  # the weights of the fates: half of all requests meet a bad one
@@ -226,8 +226,8 @@ REPLIES = [
     ((200, {}, b"{}"), RemoteError, NO_SERVER),
     ((404, {"content-type": "text/plain"}, b"nothing here"), RemoteError, f"{NO_SERVER} .status 404"),
     ((301, {"location": "https://elsewhere.example/"}, b""), RemoteError, "on to https://elsewhere.example/"),
-    ((401, {}, error("a token is wanted", "AccessError")), AccessError, "wanted; pass token="),
-    ((429, NOW, error("too fast", "LimitError")), LimitError, "^too fast$"),
+    ((401, {}, error("a token is wanted", "AuthorizationError")), AuthorizationError, "wanted; pass token="),
+    ((429, NOW, error("too fast", "RateLimitError")), RateLimitError, "^too fast$"),
     ((503, NOW, error("in use", "LockError")), LockError, "^in use$"),
     ((418, {}, error("a teapot", "TeapotError")), RemoteError, "a teapot"),
     ((418, {}, error("a teapot", "annotations")), RemoteError, "a teapot"),
@@ -253,17 +253,17 @@ def test_a_time_out_names_its_cure(stranger):
 
 
 def test_a_server_says_how_long_to_wait(stranger):
-    stranger.reply = (429, {"retry-after": "30"}, error("too fast", "LimitError"))
+    stranger.reply = (429, {"retry-after": "30"}, error("too fast", "RateLimitError"))
     begun = time.monotonic()
-    with pytest.raises(LimitError):
+    with pytest.raises(RateLimitError):
         RemoteCampaign(stranger.address, patience=0.5)
     assert time.monotonic() - begun >= 0.5
     assert len(stranger.requests) == 2  # at once and, as patience is shorter than that, at its last moment
 
 
 def test_a_server_that_does_not_say_is_asked_sooner(stranger):
-    stranger.reply = (429, {}, error("too fast", "LimitError"))
-    with pytest.raises(LimitError):
+    stranger.reply = (429, {}, error("too fast", "RateLimitError"))
+    with pytest.raises(RateLimitError):
         RemoteCampaign(stranger.address, patience=0.5)
     assert len(stranger.requests) > 2
 
@@ -322,9 +322,9 @@ def test_a_measurer_measures_and_the_owner_does_all(guarded):
         assert result.session.samples == result.samples == 3
         campaign.abandon(campaign.ask())
         query = owner.ask()
-        with pytest.raises(AccessError, match="not yours"):
+        with pytest.raises(AuthorizationError, match="not yours"):
             campaign.abandon(query)
-        with pytest.raises(AccessError, match="tables are for the owner"):
+        with pytest.raises(AuthorizationError, match="tables are for the owner"):
             campaign.observe_table([("a", 1.0)])
         owner.observe_table([("a", 1.0)])
         owner.abandon(query)
@@ -335,7 +335,7 @@ def test_a_token_with_a_name_asks_in_that_name(guarded):
         assert (ann.client, ann.is_named) == ("ann", True)
         query = ann.ask()
         assert ann.leases[query.id].client == "ann"
-        with pytest.raises(AccessError, match="belongs to 'ann'"):
+        with pytest.raises(AuthorizationError, match="belongs to 'ann'"):
             ann.ask(client="bob")
         ann.run(lambda label: 1.0, budget=1)
         assert query not in ann.open_queries

@@ -42,9 +42,9 @@ def test_a_run_measures_until_the_status_says_stop(quick_home, batch_size):
     assert (result.delta, result.epsilon, result.seed, result.actions) == (0.01, 0.0, 3, None)
     assert (result.error_probability, result.runner_up) == (status.error_probability, status.runner_up)
     np.testing.assert_array_equal(result.z, status.z)
-    local = Campaign.open(quick_home.path).belief
-    np.testing.assert_allclose(result.belief.theta_hat, local.theta_hat, rtol=1e-12)
-    np.testing.assert_allclose(result.belief.std, local.std, rtol=1e-12)
+    local = Campaign.open(quick_home.path).posterior
+    np.testing.assert_allclose(result.posterior.theta_hat, local.theta_hat, rtol=1e-12)
+    np.testing.assert_allclose(result.posterior.std, local.std, rtol=1e-12)
     assert result.cost == result.samples == result.session.samples
     assert status.open_queries == []
     assert result.top_answers[0].answer == {"b", "d"}

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from served import ANN, MEASURER, OWNER, begun, client, server, token_file
 
-from combopeps.errors import LimitError
+from combopeps.errors import RateLimitError
 from combopeps.server import auth, connections, routes
 from combopeps.server.auth import Askers, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES
@@ -333,7 +333,7 @@ def test_long_bodies_are_refused_before_they_are_read(path):
     sent = []
     with client(path) as web:
         answer = web.post("/tell", content=b" " * 1_000_001, headers={"content-type": "application/json"})
-        assert (answer.status_code, answer.json()["type"]) == (413, "LimitError")
+        assert (answer.status_code, answer.json()["type"]) == (413, "RateLimitError")
         try:
             answer = web.post("/tell", content=parts(), headers={"content-type": "application/json"})
             assert answer.status_code == 413
@@ -362,7 +362,7 @@ def test_too_many_requests_of_one_principal_are_refused(path):
     with client(path, rate=0.5, burst=5.0) as web:
         found = [web.get("/problem") for _ in range(7)]
     assert [answer.status_code for answer in found] == [200] * 5 + [429] * 2
-    assert found[-1].json()["type"] == "LimitError"
+    assert found[-1].json()["type"] == "RateLimitError"
     assert found[-1].headers["retry-after"] == "1"
 
 
@@ -375,7 +375,7 @@ def test_the_allowance_of_a_principal_comes_back_with_time(monkeypatch):
         now[0] = seconds
         for _ in range(allowed):
             limiter.spend("ann")
-        with pytest.raises(LimitError):
+        with pytest.raises(RateLimitError):
             limiter.spend("ann")
     for number in range(20_000):  # the first ones are forgotten, or all of memory would be theirs
         limiter.spend(str(number))
@@ -394,7 +394,7 @@ def test_open_queries_of_a_campaign_are_limited(path, monkeypatch):
 
 
 def refused(answer, words):
-    assert (answer.status_code, answer.json()["type"]) == (429, "LimitError")
+    assert (answer.status_code, answer.json()["type"]) == (429, "RateLimitError")
     assert words in answer.json()["error"]
     assert "tell or abandon" in answer.json()["error"]
 

@@ -50,7 +50,7 @@ def acts(campaign, query, other):
         "open_queries": lambda: campaign.open_queries,
         "leases": lambda: campaign.leases,
         "samples": lambda: campaign.samples,
-        "belief": lambda: campaign.belief,
+        "posterior": lambda: campaign.posterior,
     }
 
 
@@ -138,7 +138,7 @@ def test_fields_of_another_type_are_refused(abroad, monkeypatch, address):
     read = {
         "/status": campaign.status,
         "/open": lambda: (campaign.open_queries, campaign.leases, campaign.samples, campaign.actions),
-        "/sums": lambda: campaign.belief,
+        "/sums": lambda: campaign.posterior,
         "/measurements": campaign.measurements,
     }[address]
     read()

@@ -329,7 +329,7 @@ def test_each_operation_gets_its_own_answer(path):
     for one in (campaign, again):
         assert (one.samples, [query.id for query in one.open_queries]) == (5, [2])
     assert again.measurements() == campaign.measurements()
-    assert again.belief.theta_hat.tolist() == campaign.belief.theta_hat.tolist()
+    assert again.posterior.theta_hat.tolist() == campaign.posterior.theta_hat.tolist()
 
 
 def test_a_group_that_cannot_be_stored_changes_nothing(path, monkeypatch):

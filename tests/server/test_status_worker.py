@@ -67,7 +67,7 @@ def test_a_status_is_that_of_the_command(path, capfd):
         other = begun(path.with_name("other.db"))
         path.with_name("table.csv").write_bytes(table.content)
         assert other.observe_table(path.with_name("table.csv")).taken == 8
-        assert other.belief.theta_hat.tolist() == campaign.belief.theta_hat.tolist()
+        assert other.posterior.theta_hat.tolist() == campaign.posterior.theta_hat.tolist()
 
         # A process that dies is replaced.
         before = web.worker._process.pid

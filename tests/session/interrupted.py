@@ -33,13 +33,15 @@ def y_of(arm):
 
 
 def contradiction(session):
-    """The belief must be that of the pulls, with the same y at each measurement of an arm."""
-    n, belief = session.policy.pulls[0], session.belief
+    """The posterior must be that of the pulls, with the same y at each measurement of an arm."""
+    n, posterior = session.policy.pulls[0], session.posterior
     rows = session.problem.arms.row(np.arange(len(n)))
-    V = np.eye(belief.dim) + (n[:, None] * rows).T @ rows
+    V = np.eye(posterior.dim) + (n[:, None] * rows).T @ rows
     mean = np.linalg.solve(V, (n * y_of(np.arange(len(n)))) @ rows)
-    covariance = np.array([belief.covariance_dot(row[None])[0] for row in np.eye(belief.dim)])
-    return not (np.allclose(belief.theta_hat[0], mean, atol=1e-9) and np.allclose(covariance @ V, np.eye(belief.dim)))
+    covariance = np.array([posterior.covariance_dot(row[None])[0] for row in np.eye(posterior.dim)])
+    return not (
+        np.allclose(posterior.theta_hat[0], mean, atol=1e-9) and np.allclose(covariance @ V, np.eye(posterior.dim))
+    )
 
 
 def telling(kind, way, times):

@@ -77,7 +77,7 @@ def test_results_count_the_same_in_any_order_and_late(kind):
     third.ask(3)
     third.tell(*late)
     for session in (second, third):
-        np.testing.assert_allclose(session.belief.theta_hat, first.belief.theta_hat, rtol=1e-12)
+        np.testing.assert_allclose(session.posterior.theta_hat, first.posterior.theta_hat, rtol=1e-12)
         assert session.status().pulls == first.status().pulls
 
 
@@ -152,7 +152,7 @@ def test_the_largest_result_that_is_accepted_does_no_harm(arms, noise_std):
     session = session_of(TopTwo, pairs(arms=arms, noise_std=noise_std, prior_std=noise_std))
     for sign in (1, -1, -1, 1):
         session.tell(session.ask(), sign * 1e100 * noise_std, confirm=True)
-    assert np.isfinite(session.belief.theta_hat).all()
+    assert np.isfinite(session.posterior.theta_hat).all()
     assert 0 <= session.status().error_probability <= 1
 
 
@@ -275,8 +275,8 @@ def test_with_an_epsilon_an_error_is_to_be_worse_by_more(epsilon):
     for label, y in zip("abcd" * 2, [1.0, 0.9, 0.8, -1.0] * 2, strict=True):
         session.observe(label, y)
         exact.observe(label, y)
-    found, belief = session.status(), session.belief
-    thetas = belief.theta_hat[0] + np.sqrt(belief.variance[0]) * rng.standard_normal((200_000, 4))
+    found, posterior = session.status(), session.posterior
+    thetas = posterior.theta_hat[0] + np.sqrt(posterior.variance[0]) * rng.standard_normal((200_000, 4))
     p = (((oracle.argmax(thetas) - found.z) * thetas).sum(axis=1) > epsilon).mean()
     assert 0.01 < p < 0.7
     assert abs(found.error_probability - p) < 5 * np.sqrt(p * (1 - p) / 256)
@@ -291,8 +291,8 @@ def test_the_error_probability_is_the_posterior_probability_of_another_answer(X,
     for arm, label in enumerate(session.problem.arms.labels):
         for _ in range(10):
             session.observe(label, (scale * session.problem.arms.row(arm) @ [0.5, 0.4, 0.2, -0.5]).item())
-    found, belief = session.status(), session.belief
-    draws = rng.multivariate_normal(belief.theta_hat[0], covariance_of(belief), size=500_000)
+    found, posterior = session.status(), session.posterior
+    draws = rng.multivariate_normal(posterior.theta_hat[0], covariance_of(posterior), size=500_000)
     wrong = (session.problem.oracle.argmax(draws) != found.z).any(axis=1).mean()
     assert wrong > 1e-4
     assert found.error_probability == pytest.approx(wrong, rel=0.2)
@@ -309,7 +309,7 @@ def test_a_query_for_an_action_names_what_is_to_be_read():
 
 
 def test_results_of_an_action_may_have_any_form():
-    beliefs = []
+    posteriors = []
     for form in ("sequence", "dict", "pairs", "rest observed"):
         session = session_of(TopTwo, teams())
         query = session.ask()
@@ -319,8 +319,8 @@ def test_results_of_an_action_may_have_any_form():
         if form == "rest observed":
             session.observe(second, -0.5)
         assert (session.samples, session.actions, session.open_queries) == (2, 1, [])
-        beliefs.append(session.belief.theta_hat)
-    assert all(np.array_equal(belief, beliefs[0]) for belief in beliefs)
+        posteriors.append(session.posterior.theta_hat)
+    assert all(np.array_equal(posterior, posteriors[0]) for posterior in posteriors)
 
 
 def test_what_was_not_read_is_not_learnt_but_costs():
@@ -391,7 +391,7 @@ def test_learning_from_an_action_is_learning_its_parts():
         parts = np.array([np.flatnonzero(row) for row in actions])
         for k in range(2):
             other.learn(parts[:, k], ys[np.arange(3), parts[:, k]])
-    np.testing.assert_array_equal(one.belief.theta_hat, other.belief.theta_hat)
+    np.testing.assert_array_equal(one.posterior.theta_hat, other.posterior.theta_hat)
     np.testing.assert_array_equal(one.totals, other.totals)
 
 

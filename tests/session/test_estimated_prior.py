@@ -115,7 +115,7 @@ def test_noise_far_above_the_spread():
 def test_a_spread_that_is_overestimated_is_caught(monkeypatch):
     """Negative control: an upper quantile of tau, and no second estimate."""
     monkeypatch.setattr(hierarchical, "_QUANTILE", 0.9)
-    monkeypatch.setattr(Policy, "second_belief", lambda policy: None)
+    monkeypatch.setattr(Policy, "second_posterior", lambda policy: None)
     assert wrong_claims(100, 0.2) > most_errors(100, 0.2)
 
 
@@ -156,7 +156,7 @@ def test_the_claim_names_the_estimates():
     result = identify(TopKOracle(list(ITEMS), k=1), lambda item: ITEMS[item] + rng.normal())
     assert "prior estimated from the data: N(7" in result.claim
     assert "noise estimated from the data" in result.claim
-    assert result.belief.prior is not None
+    assert result.posterior.prior is not None
 
 
 def test_instances_of_the_paper_state_everything():
@@ -190,22 +190,22 @@ def easy_run(**options):
 
 def test_a_claim_has_to_hold_under_the_second_estimate(monkeypatch):
     assert easy_run().stop_reason == "posterior"
-    usual = Policy.second_belief
+    usual = Policy.second_posterior
 
     def of_noisier_results(policy):
-        belief = usual(policy)
-        belief.restate(1000.0 * belief.sigma, belief.dof, policy.weights, policy.totals)
-        return belief
+        posterior = usual(policy)
+        posterior.restate(1000.0 * posterior.sigma, posterior.dof, policy.weights, policy.totals)
+        return posterior
 
-    monkeypatch.setattr(Policy, "second_belief", of_noisier_results)
+    monkeypatch.setattr(Policy, "second_posterior", of_noisier_results)
     assert easy_run().stop_reason in ("budget", "indistinguishable")
 
 
 def test_a_stated_prior_has_no_second_estimate():
     stated = easy_run(noise_std=0.1, prior_mean=70.0, prior_std=20.0).session.policy
-    assert stated.second_belief() is None
+    assert stated.second_posterior() is None
     estimated = easy_run().session.policy
-    second = estimated.second_belief()
-    assert (second.sigma > estimated.belief.sigma).all()
-    assert (second.prior.spread > estimated.belief.prior.spread).all()
-    np.testing.assert_allclose(second.theta_hat, estimated.belief.theta_hat, rtol=1e-2)
+    second = estimated.second_posterior()
+    assert (second.sigma > estimated.posterior.sigma).all()
+    assert (second.prior.spread > estimated.posterior.prior.spread).all()
+    np.testing.assert_allclose(second.theta_hat, estimated.posterior.theta_hat, rtol=1e-2)

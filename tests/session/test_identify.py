@@ -140,7 +140,7 @@ def test_measure_gets_labels_and_the_callback_sees_every_result():
     assert {label: measured.count(label) for label in TRUTH} == result.pulls
     n = result.pulls["b"]
     mean = np.mean([y for _, query, y, _ in seen if query.label == "b"])
-    assert result.belief.theta_hat[0, 1] == pytest.approx(mean * n / (n + 1))
+    assert result.posterior.theta_hat[0, 1] == pytest.approx(mean * n / (n + 1))
 
 
 def test_a_policy_with_history_needs_fewer_new_measurements():

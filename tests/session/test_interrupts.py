@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: belief, pulls and recorded results agree, and nothing that was measured is lost."""
+"""Ctrl-C at any moment: posterior, pulls and recorded results agree, and nothing that was measured is lost."""
 
 import os
 import signal

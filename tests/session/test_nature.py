@@ -13,9 +13,9 @@ from combopeps import Campaign, ExplicitOracle, TopKOracle, identify, load_insta
 from combopeps.cli import main
 from combopeps.errors import InstanceError, ParameterError
 from combopeps.io import Instance
-from combopeps.random import Streams, named
+from combopeps.random import Streams, named_seed
 from combopeps.session import Noise
-from combopeps.session.environment import NOISES, Nature, OneRun, noise_called
+from combopeps.session.environment import NOISES, Environment, SingleRunDraws, as_noise
 
 RATES = np.array([0.9, 0.6, 0.3, 0.1, 0.0])
 KINDS = ["normal", "normal:0.3", "relative:0.3", "bernoulli", "poisson", "student", "student:0.3"]
@@ -28,7 +28,7 @@ def clicks():
 
 def drawn(kind, mean, std=0.5, R=4000):
     """One measurement in each of R replications of a problem whose arms all have this mean."""
-    nature = Nature(unit_problem(TopKOracle(2, k=1), noise_std=std), np.array([mean, 0.0]), Streams.of(3, R), kind)
+    nature = Environment(unit_problem(TopKOracle(2, k=1), noise_std=std), np.array([mean, 0.0]), Streams.of(3, R), kind)
     return nature.measure(np.zeros(R, dtype=np.intp))
 
 
@@ -79,10 +79,10 @@ def test_means_at_the_ends_of_a_range_are_possible():
 
 def test_noise_that_differs_between_arms_is_taken_arm_by_arm():
     problem = unit_problem(TopKOracle(5, k=2), noise_std=[1e-9, 10.0, 1e-9, 1e-9, 1e-9])
-    nature = Nature(problem, RATES, Streams.of(0, 2), "normal")
+    nature = Environment(problem, RATES, Streams.of(0, 2), "normal")
     np.testing.assert_allclose(nature.measure(np.array([0, 0])), 0.9, atol=1e-7)
     assert (np.abs(nature.measure(np.array([1, 1])) - 0.6) > 0.01).all()
-    same = Nature(clicks(), RATES, Streams.of(0, 2), "normal", problem.noise)
+    same = Environment(clicks(), RATES, Streams.of(0, 2), "normal", problem.noise)
     np.testing.assert_allclose(same.measure(np.array([0, 0])), 0.9, atol=1e-7)
 
 
@@ -106,7 +106,7 @@ def test_kinds_differ():
 
 
 def test_solve_measures_what_it_always_did(capsys):
-    town, rng = load_instance("town"), np.random.default_rng(named(3, "measurements"))
+    town, rng = load_instance("town"), np.random.default_rng(named_seed(3, "measurements"))
     means = dict(zip(town.arms.labels, town.arms.dot(town.theta[None])[0], strict=True))
     measure = lambda road: float(means[road] + town.noise_std * rng.standard_normal())  # noqa: E731
     result = identify(town.problem, measure, budget=60, rng=3)
@@ -121,7 +121,7 @@ def test_solve_measures_what_it_always_did(capsys):
 
 def test_every_name_makes_a_noise_and_says_what_it_is():
     for name, kind in NOISES.items():
-        assert isinstance(noise_called("relative:0.1" if name == "relative" else name), kind)
+        assert isinstance(as_noise("relative:0.1" if name == "relative" else name), kind)
         assert kind.__doc__.strip()
 
 
@@ -163,7 +163,7 @@ def test_a_noise_of_ones_own_and_one_run_as_a_source_of_numbers():
 
     trace = simulate(clicks(), RATES, "uniform", budget=5, replications=3, noise=Silence(), checkpoints=[5])
     assert trace.correct.all()
-    nature = Nature(clicks(), RATES, OneRun(np.random.default_rng(0)), "poisson")
+    nature = Environment(clicks(), RATES, SingleRunDraws(np.random.default_rng(0)), "poisson")
     assert nature.measure(np.array([0])).shape == (1,)
 
 

@@ -107,7 +107,7 @@ def test_relative_noise_that_is_stated_saves_most_of_the_samples():
     assert oracle.dim > 300
     noise = 0.3 * lengths
     known = Problem(oracle, noise_std=noise, prior_mean=1.5, prior_std=2.0)
-    largest = known.restated(noise_std=float(noise.max()))
+    largest = known.copy_with(noise_std=float(noise.max()))
     few = samples(known, lengths, noise, 0, 3000)
     assert few < 3000
     assert samples(largest, lengths, noise, 0, 6 * few) >= 5 * few

@@ -24,7 +24,7 @@ from combopeps.errors import (
     StateFileError,
 )
 from combopeps.policies.baselines import Uniform
-from combopeps.session import Observed
+from combopeps.session import TableSummary
 
 ROWS = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 0.0, 0.0]])
 NOISE = np.array([0.5, 1.0, 2.0, 4.0])
@@ -38,7 +38,7 @@ GIVEN = [("p", 1.0, None, 1), ("q", -0.5, 0.25, 1), ("r", 0.7, None, 6), ("s", 1
 
 
 def assert_is_ridge(session, given):
-    """Mean and covariance, from variances alone: no belief, no weights, no units of the noise."""
+    """Mean and covariance, from variances alone: no posterior, no weights, no units of the noise."""
     problem = session.problem
     X, d = problem.arms.row(np.arange(len(problem.arms))), problem.oracle.dim
     V = np.diag(np.broadcast_to(np.asarray(problem.prior_std, float), d) ** -2.0)
@@ -48,8 +48,8 @@ def assert_is_ridge(session, given):
         variance = NOISE[arm] ** 2 / count if sem is None else sem**2
         V = V + np.outer(X[arm], X[arm]) / variance
         S = S + X[arm] * y / variance
-    np.testing.assert_allclose(session.belief.theta_hat[0], np.linalg.solve(V, S), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(covariance_of(session.belief), np.linalg.inv(V), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(session.posterior.theta_hat[0], np.linalg.solve(V, S), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(covariance_of(session.posterior), np.linalg.inv(V), rtol=1e-10, atol=1e-12)
     assert session.samples == sum(count for *_, count in given)
 
 
@@ -88,8 +88,8 @@ def test_a_mean_of_many_is_as_good_as_the_many(name):
     if "doubling" not in name:  # an epoch is over after so many results
         for _ in range(4):
             one_by_one.observe(1, 0.75)
-        np.testing.assert_allclose(at_once.belief.theta_hat, one_by_one.belief.theta_hat, rtol=1e-12)
-        np.testing.assert_allclose(covariance_of(at_once.belief), covariance_of(one_by_one.belief), rtol=1e-12)
+        np.testing.assert_allclose(at_once.posterior.theta_hat, one_by_one.posterior.theta_hat, rtol=1e-12)
+        np.testing.assert_allclose(covariance_of(at_once.posterior), covariance_of(one_by_one.posterior), rtol=1e-12)
         np.testing.assert_allclose(at_once.policy.totals, one_by_one.policy.totals)
     assert at_once.status().pulls == {0: 0, 1: 4, 2: 0}
     np.testing.assert_array_equal(at_once.policy.weights, [[0.0, 4.0, 0.0]])
@@ -139,7 +139,7 @@ def test_a_campaign_keeps_them(problem, name, tmp_path):
     again = Campaign.open(campaign.path)
     for one in (campaign, again):
         assert_is_ridge(one, given)
-    np.testing.assert_array_equal(again.belief.theta_hat, campaign.belief.theta_hat)
+    np.testing.assert_array_equal(again.posterior.theta_hat, campaign.posterior.theta_hat)
     again.tell(asked[1].id, 0.25, 0.125)  # harmless
     with pytest.raises(QueryError):
         again.tell(asked[1].id, 0.25)
@@ -186,14 +186,14 @@ def test_a_table_is_its_rows_one_by_one(kind, tmp_path):
     open_query, *_ = [session.ask() for session in (one, table, file)]
     for label, y in rows:
         one.observe(label, y)
-    assert table.observe_table(rows) == Observed(60, 60)
+    assert table.observe_table(rows) == TableSummary(60, 60)
     with (tmp_path / "x.csv").open("w", newline="") as out:
         csv.writer(out).writerows([("target", "source", "value"), *((*label, y) for label, y in rows)])  # the other way
-    assert file.observe_table(tmp_path / "x.csv") == Observed(60, 60)
+    assert file.observe_table(tmp_path / "x.csv") == TableSummary(60, 60)
     following, noise = one.ask().arm, one.state_dict()["diagnostics"]
     for session in (table, file):
         assert session.measurements() == one.measurements()
-        np.testing.assert_array_equal(session.belief.theta_hat, one.belief.theta_hat)
+        np.testing.assert_array_equal(session.posterior.theta_hat, one.posterior.theta_hat)
         np.testing.assert_allclose(session.state_dict()["diagnostics"]["squares"], noise["squares"], rtol=1e-9)
         assert (session.samples, session.open_queries) == (60, [open_query])
         assert session.ask().arm == following
@@ -249,7 +249,7 @@ def test_rows_of_edges_on_no_route_are_left_out_and_counted(kind, tmp_path):
     session = session_of(TopTwo, problem)
     rows = [(("home", "bridge"), 9.0), (("bridge", "pier"), 1.0), (("pier", "boat"), 2.0), (("bridge", "pier"), 1.5)]
     found = session.observe_table(rows)
-    assert found == Observed(4, 1, {("bridge", "pier"): 2, ("pier", "boat"): 1}, found.reason)
+    assert found == TableSummary(4, 1, {("bridge", "pier"): 2, ("pier", "boat"): 1}, found.reason)
     assert repr(found) == (
         "1 of 4 rows taken; 3 left out: edge ('bridge', 'pier') lies on no route from 'home' to 'work', so it is not "
         "measured; nor does pier - boat"
@@ -338,12 +338,12 @@ def test_a_hundred_thousand_rows(tmp_path):
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (Observed(0, 0), "no rows"),
-        (Observed(1, 1), "1 row taken"),
-        (Observed(9, 9), "all 9 rows taken"),
-        (Observed(9, 4, {"x": 5}, "'x' is in no answer"), "4 of 9 rows taken; 5 left out: 'x' is in no answer"),
+        (TableSummary(0, 0), "no rows"),
+        (TableSummary(1, 1), "1 row taken"),
+        (TableSummary(9, 9), "all 9 rows taken"),
+        (TableSummary(9, 4, {"x": 5}, "'x' is in no answer"), "4 of 9 rows taken; 5 left out: 'x' is in no answer"),
         (
-            Observed(9, 2, dict.fromkeys(range(7), 1), "0 is in no answer"),
+            TableSummary(9, 2, dict.fromkeys(range(7), 1), "0 is in no answer"),
             "2 of 9 rows taken; 7 left out: 0 is in no answer; nor do 6 others: 1, 2, 3, ...",
         ),
     ],

@@ -17,7 +17,7 @@ import pytest
 from combopeps import load_instance, simulate
 from combopeps.errors import DependencyError, MatchingError, ParameterError, ServerError
 from combopeps.utils import parallel as on_cluster
-from combopeps.utils.parallel import completed, connected, spread
+from combopeps.utils.parallel import completed, connected, parallel_map
 
 distributed = pytest.importorskip("distributed")
 
@@ -94,13 +94,13 @@ def test_a_worker_killed_in_the_middle_costs_no_run(cluster, client, budget):
 
 def test_results_stand_in_the_order_of_the_tasks(client):
     tasks = [(i, 0.2 if i == 0 else 0.0) for i in range(6)]
-    assert spread(nap, tasks, scheduler=client) == list(range(6))
+    assert parallel_map(nap, tasks, scheduler=client) == list(range(6))
     assert [i for i, _ in completed(nap, tasks, client)] != list(range(6))
 
 
 def test_an_exception_comes_with_its_type_and_attributes(client):
     with pytest.raises(MatchingError, match="no matching") as caught:
-        spread(fail, [(1,), (2,)], scheduler=client)
+        parallel_map(fail, [(1,), (2,)], scheduler=client)
     assert caught.value.left_set == ["a"]
 
 
@@ -117,12 +117,12 @@ def test_ctrl_c_cancels_what_is_left(client):
     timer = threading.Timer(0.4, interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        spread(nap, [(i, 0.2) for i in range(200)], scheduler=client)
+        parallel_map(nap, [(i, 0.2) for i in range(200)], scheduler=client)
     assert none_left(client)
 
 
 def test_the_client_that_was_given_stays_open_and_is_not_the_default(client):
-    spread(nap, [(1, 0.0)], scheduler=client)
+    parallel_map(nap, [(1, 0.0)], scheduler=client)
     assert client.status == "running"
     with pytest.raises(ValueError, match="No clients"):
         distributed.default_client()
@@ -131,7 +131,7 @@ def test_the_client_that_was_given_stays_open_and_is_not_the_default(client):
 def test_other_code_is_refused(client, monkeypatch):
     monkeypatch.setattr(on_cluster, "code_mark", lambda code: "another")
     with pytest.raises(ParameterError, match="other code than this process"):
-        spread(nap, [(1,)], scheduler=client)
+        parallel_map(nap, [(1,)], scheduler=client)
 
 
 def test_a_worker_without_the_package_says_so(monkeypatch):
@@ -148,7 +148,7 @@ def test_modules_of_ones_own_that_a_worker_has_not(client, tmp_path, monkeypatch
     import only_here
 
     with pytest.raises(ParameterError, match=r"cannot import what the work consists of.*only_here"):
-        spread(only_here.double, [(1,)], scheduler=client)
+        parallel_map(only_here.double, [(1,)], scheduler=client)
 
 
 ADDRESSES = ["", "nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:x", "foo://a:1", "tcp://[::1", 7]
@@ -194,7 +194,7 @@ def test_the_run_ends_when_the_last_worker_has_left(monkeypatch):
         timer = threading.Timer(0.3, partial(shrinking.scale, 0))
         timer.start()
         with pytest.raises(ServerError, match=r"has had no workers for 0\.5 seconds"):
-            spread(nap, [(i,) for i in range(100)], scheduler=shrinking.scheduler_address)
+            parallel_map(nap, [(i,) for i in range(100)], scheduler=shrinking.scheduler_address)
 
 
 def test_a_closed_client_is_refused(cluster):

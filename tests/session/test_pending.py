@@ -48,7 +48,7 @@ def played(make, problem, rounds=9):
 
 
 def statistics(policy):
-    parts = [policy.belief.theta_hat, policy.belief.spread, policy.pulls, policy.weights, policy.totals]
+    parts = [policy.posterior.theta_hat, policy.posterior.spread, policy.pulls, policy.weights, policy.totals]
     return [part.tobytes() for part in parts]
 
 
@@ -88,7 +88,12 @@ class Recorded(TopTwo):
     """Records what it sees when it chooses."""
 
     def choose(self):
-        self.seen = [self.belief.theta_hat.copy(), self.belief.covariance(), self.pulls.copy(), self.weights.copy()]
+        self.seen = [
+            self.posterior.theta_hat.copy(),
+            self.posterior.covariance(),
+            self.pulls.copy(),
+            self.weights.copy(),
+        ]
         return super().choose()
 
 
@@ -96,13 +101,13 @@ class Recorded(TopTwo):
 def test_open_queries_count_as_if_answered_with_expected_results(problem):
     session = played(Recorded, problem)
     queries, policy = session.ask(3), session.policy
-    mean = policy.belief.theta_hat.copy()
+    mean = policy.posterior.theta_hat.copy()
     session.ask()
     theta, covariance, pulls, weights = policy.seen
     for query in queries:  # as if they came true
-        policy.belief.update(query.arm, float(problem.signal.dot(mean[0])[query.arm]))
+        policy.posterior.update(query.arm, float(problem.signal.dot(mean[0])[query.arm]))
     assert np.array_equal(theta, mean)
-    np.testing.assert_allclose(covariance, policy.belief.covariance(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(covariance, policy.posterior.covariance(), rtol=1e-9, atol=1e-12)
     counted = np.bincount([query.arm for query in queries], minlength=pulls.shape[1])
     assert np.array_equal(pulls - policy.pulls, counted[None])
     assert np.allclose(weights - policy.weights, counted[None])
@@ -115,7 +120,7 @@ def test_answered_and_abandoned_queries_have_no_expected_results():
     session.abandon(gone)
     session.ask()
     assert np.array_equal(session.policy.seen[2], session.policy.pulls)
-    assert np.array_equal(session.policy.seen[0], session.policy.belief.theta_hat)
+    assert np.array_equal(session.policy.seen[0], session.policy.posterior.theta_hat)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -169,16 +174,16 @@ def test_the_cone_is_in_step_with_what_was_measured_afterwards(recipe):
     cone = policy.alternatives.at(policy.z_hat()[0]).cone
     assert cone.size > 0
     expected = cone.width[: cone.size].copy()
-    cone.sync(policy.belief, 1.0)
+    cone.sync(policy.posterior, 1.0)
     assert (cone.width[: cone.size] > expected * (1.0 - 1e-9)).all()
     assert (cone.width[: cone.size] > 1.1 * expected).any()
     _, indptr, indices, data = cone.rows
-    rows = np.zeros((cone.size, policy.belief.dim))
+    rows = np.zeros((cone.size, policy.posterior.dim))
     for f in range(cone.size):
         part = slice(indptr[f], indptr[f + 1])
         rows[f, indices[part]] = data[part]
-    np.testing.assert_allclose(cone.width[: cone.size], policy.belief.quadratic(rows), rtol=1e-9)
-    np.testing.assert_allclose(cone.gap[: cone.size], -rows @ policy.belief.theta_hat[0], atol=1e-9)
+    np.testing.assert_allclose(cone.width[: cone.size], policy.posterior.quadratic(rows), rtol=1e-9)
+    np.testing.assert_allclose(cone.gap[: cone.size], -rows @ policy.posterior.theta_hat[0], atol=1e-9)
 
 
 def samples(batch_size, runs=10):

@@ -33,7 +33,7 @@ from combopeps.errors import DependencyError, ParameterError
 from combopeps.io import Instance
 from combopeps.oracles import CheckedOracle
 from combopeps.session import Recommendation, TopAnswer
-from combopeps.utils.formatting import brief, html_table, plain
+from combopeps.utils.formatting import html_table, short_repr, to_json_data
 from combopeps.viz.answers import plot_measured, plot_result
 from combopeps.viz.curves import plot_pulls
 
@@ -64,15 +64,15 @@ def is_plain(value):
     return value is None or type(value) in (bool, int, str) or (type(value) is float and np.isfinite(value))
 
 
-def test_json_has_every_field_but_the_session_and_its_belief(result):
+def test_json_has_every_field_but_the_session_and_its_posterior(result):
     document = result.to_dict()
     assert is_plain(document)
     assert json.loads(result.to_json()) == document
-    assert set(document) == set(result.__dataclass_fields__) - {"session", "belief"}
+    assert set(document) == set(result.__dataclass_fields__) - {"session", "posterior"}
     assert document["answer"] == ["b"]
     assert document["z"] == [0.0, 1.0, 0.0]
     assert document["pulls"] == [[label, result.pulls[label]] for label in TRUTH]
-    assert np.isnan(result.evidence.risk)
+    assert np.isnan(result.evidence.error_probability)
     assert document["evidence"]["risk"] is None
     assert [look["t"] for look in document["looks"]] == [look.t for look in result.looks]
     assert result.to_json(indent=1).count("\n") > 20
@@ -105,7 +105,7 @@ def test_fields_that_are_added_are_in_the_json_too(result):
     ],
 )
 def test_values_as_json_has_them(value, wanted):
-    found = plain(value)
+    found = to_json_data(value)
     assert found == wanted
     assert is_plain(found)
 
@@ -113,7 +113,7 @@ def test_values_as_json_has_them(value, wanted):
 def test_answers_of_every_kind_are_plain():
     graph = nx.MultiDiGraph([("s", "t"), ("s", "t")])
     oracles = [MatchingOracle(["u", "v"], [1, 2]), ShortestPathOracle(graph, "s", "t"), ExplicitOracle(np.eye(2))]
-    answers = [plain(oracle.decode(oracle.argmax(2.0 ** np.arange(oracle.dim)))) for oracle in oracles]
+    answers = [to_json_data(oracle.decode(oracle.argmax(2.0 ** np.arange(oracle.dim)))) for oracle in oracles]
     assert answers == [[["u", 1], ["v", 2]], {"nodes": ["s", "t"], "keys": [0]}, 1]
 
 
@@ -126,7 +126,7 @@ def test_a_table_of_components(result):
     assert frame["pulls"].dtype == np.int64
     assert frame["pulls"].tolist() == list(result.pulls.values())
     assert frame["in_answer"].tolist() == [False, True, False]
-    np.testing.assert_array_equal(frame["mean"], result.belief.theta_hat[0])
+    np.testing.assert_array_equal(frame["mean"], result.posterior.theta_hat[0])
     np.testing.assert_allclose(frame["std"], 1 / np.sqrt(1 + frame["pulls"]))
 
 
@@ -139,7 +139,7 @@ def test_a_table_with_arms_that_are_no_components():
     frame, pulls = result.to_frame(), result.pulls
     assert np.isnan(frame["pulls"][0])
     assert frame["pulls"].tolist()[1:] == [pulls["b"] + pulls["twice b"], pulls["c"]]
-    np.testing.assert_allclose(frame["std"], np.sqrt(np.diag(result.belief.covariance()[0])))
+    np.testing.assert_allclose(frame["std"], np.sqrt(np.diag(result.posterior.covariance()[0])))
 
 
 @pytest.mark.parametrize("arms", [None, np.eye(3) + 0.1])
@@ -150,8 +150,8 @@ def test_a_table_belongs_to_its_result_though_the_session_continues(arms):
     before = result.to_frame()
     result.session.observe(0, 0.3)
     assert result.to_frame().equals(before)
-    assert result.session.belief.theta_hat[0, 0] != before["mean"][0]
-    assert result.session.belief.std[0, 0] < before["std"][0]
+    assert result.session.posterior.theta_hat[0, 0] != before["mean"][0]
+    assert result.session.posterior.std[0, 0] < before["std"][0]
 
 
 def test_tables_without_pandas_name_the_cure(result, trace, monkeypatch):
@@ -218,10 +218,10 @@ def test_what_is_small_is_shown_in_full(result):
 
 
 def test_collections_lose_entries_before_they_are_cut():
-    assert brief(list(range(100)), most=30) == "[0, 1, 2, 3, 4, 5, ...]"
-    assert brief({i: i for i in range(100, 0, -1)}, most=35) == "{100: 100, 99: 99, 98: 98, ...}"
-    assert len(brief("x" * 10_000, most=50)) <= 50
-    assert brief(np.zeros(10_000), most=80).startswith("array([0., 0., 0., ..., 0., 0., 0.]")
+    assert short_repr(list(range(100)), most=30) == "[0, 1, 2, 3, 4, 5, ...]"
+    assert short_repr({i: i for i in range(100, 0, -1)}, most=35) == "{100: 100, 99: 99, 98: 98, ...}"
+    assert len(short_repr("x" * 10_000, most=50)) <= 50
+    assert short_repr(np.zeros(10_000), most=80).startswith("array([0., 0., 0., ..., 0., 0., 0.]")
 
 
 class Reader(HTMLParser):
@@ -283,9 +283,9 @@ def probabilities(tops):
 
 def shares(session, draws=100_000):
     """By brute force on R^d, or where draws fall into Theta."""
-    belief, oracle, space = session.belief, session.problem.oracle, session.problem.space
-    noise = np.random.default_rng(7).standard_normal((draws, oracle.dim)) @ belief.normal.root.T
-    thetas = belief.theta_hat[0] + noise
+    posterior, oracle, space = session.posterior, session.problem.oracle, session.problem.space
+    noise = np.random.default_rng(7).standard_normal((draws, oracle.dim)) @ posterior.normal.root.T
+    thetas = posterior.theta_hat[0] + noise
     thetas = thetas[space.contains(thetas)]
     answers, counts = np.unique(oracle.argmax(thetas), axis=0, return_counts=True)
     return {frozen(oracle.decode(z)): count / len(thetas) for z, count in zip(answers, counts, strict=True)}
@@ -324,7 +324,7 @@ def test_tiny_probabilities_are_right_whatever_the_policy_samples_with(sampler):
     """Of two items the wrong one has Phi(-gap / width), exactly; of three the smallest is the rival of a rival."""
     means = {"a": 3.0, "b": 2.0, "c": 0.0}
     session = taught(unit_problem(TopKOracle(means, k=1), prior_std=100.0), means, 100, sampler=sampler)
-    theta, variance = session.belief.theta_hat[0], session.belief.variance[0]
+    theta, variance = session.posterior.theta_hat[0], session.posterior.variance[0]
     wrong = norm.sf((theta[0] - theta[1]) / np.sqrt(variance[0] + variance[1]))
     found = session.top_answers()
     assert [frozen(top.answer) for top in found[:2]] == [{"a"}, {"b"}]
@@ -367,13 +367,13 @@ def driven(problem, **options):
     rng, actions = np.random.default_rng(0), problem.actions
 
     def drive(route):
-        return [TOWN.theta[i] + rng.normal() for i in actions.spell_out(actions.find(route))[1]]
+        return [TOWN.theta[i] + rng.normal() for i in actions.decode_in_order(actions.find(route))[1]]
 
     return identify(problem, drive, **options)
 
 
 def test_actions_and_readings_are_counted():
-    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=400)
+    result = driven(TOWN.problem.copy_with(actions="answers", cost=1.0), budget=400)
     assert result.actions == result.session.policy.actions[0] == result.cost
     assert result.samples == sum(result.pulls.values()) > result.actions
     assert json.loads(result.to_json())["actions"] == result.actions
@@ -385,20 +385,20 @@ def test_actions_and_readings_are_counted():
     assert "actions" not in single._repr_html_()
 
 
-def test_a_sweep_reads_every_component_so_often():
+def test_a_initial_design_reads_every_component_so_often():
     problem = unit_problem(TopKOracle(9, k=3), actions="answers")
-    result = identify(problem, lambda team: [0.0] * 3, sweep=2, stopping=BudgetRule(simulations=0), budget=6)
+    result = identify(problem, lambda team: [0.0] * 3, initial_design=2, stopping=BudgetRule(simulations=0), budget=6)
     assert set(result.pulls.values()) == {2}
 
 
 def test_pictures_show_readings_of_components(tmp_path):
-    result = driven(TOWN.problem.restated(actions="answers", cost=1.0), budget=30, stopping=BudgetRule(simulations=0))
+    result = driven(TOWN.problem.copy_with(actions="answers", cost=1.0), budget=30, stopping=BudgetRule(simulations=0))
     ax = plot_pulls(result)
     assert sum(bar.get_width() for bar in ax.patches) <= result.samples
     assert f"{result.samples:,}" in plot_result(result).get_title()
     campaign = Campaign.create(tmp_path / "run", unit_problem(TopKOracle(["a", "b", "c"], k=2), actions="answers"))
     campaign.tell(campaign.ask(), [1.0, 2.0])
     status = campaign.status()
-    assert "after 2 samples" in plot_measured(campaign.problem, status, campaign.belief).get_title()
+    assert "after 2 samples" in plot_measured(campaign.problem, status, campaign.posterior).get_title()
     assert "actions" in status._repr_html_()
     plot_pulls(status)

@@ -186,8 +186,8 @@ def test_corrections_give_the_posterior_of_the_right_results(session):
     made.correct(events[2], 3.0)
     made.retract(events[3])
     assert made.samples == right.samples == 4
-    np.testing.assert_allclose(made.belief.theta_hat, right.belief.theta_hat, rtol=1e-12)
-    np.testing.assert_allclose(made.belief.std, right.belief.std, rtol=1e-12)
+    np.testing.assert_allclose(made.posterior.theta_hat, right.posterior.theta_hat, rtol=1e-12)
+    np.testing.assert_allclose(made.posterior.std, right.posterior.std, rtol=1e-12)
     assert made.status().corrections == 2
     assert [(one.y, one.retracted) for one in made.measurements()][2:4] == [(3.0, False), (0.5, True)]
     with pytest.raises(QueryError, match="retracted"):

@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 
 from combopeps import PEPS, Box, ExplicitOracle, Problem, ShortestPathOracle, TopKOracle, TopTwo, simulate
 from combopeps.errors import DomainError, FileFormatError, ParameterError
-from combopeps.random import Streams, named
+from combopeps.random import Streams, named_seed
 from combopeps.session import Trace
 
 THETA = np.array([1.0, 0.6, 0.3, 0.0, -0.2])
@@ -86,11 +86,11 @@ def test_rows_are_independent_runs():
 @pytest.mark.parametrize("kind", [TopTwo, PEPS])
 @pytest.mark.parametrize("problem", [unit, general])
 def test_a_simulation_is_choosing_and_learning(kind, problem):
-    problem, budget = problem().restated(noise_std=0.3), 80
+    problem, budget = problem().copy_with(noise_std=0.3), 80
     trace = simulate(problem, THETA, kind, budget=budget, replications=1, rng=7, checkpoints=range(1, budget + 1))
     policy = kind(problem, rng=7)
     seed = np.random.SeedSequence(7).spawn(1)[0]
-    nature = Streams([named(seed, "nature")])
+    nature = Streams([named_seed(seed, "nature")])
     best = problem.oracle.argmax(THETA)
     for t in range(budget):
         arm = policy.next_arms()

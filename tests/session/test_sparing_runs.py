@@ -21,7 +21,7 @@ from combopeps import (
     identify,
 )
 from combopeps.alternatives import RejectionSampler
-from combopeps.alternatives.answer_cache import MULTIPLE, Memory
+from combopeps.alternatives.answer_cache import MAX_ROW_RATIO, AnswerCache
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles import CheckedOracle
 from combopeps.stopping import View
@@ -60,14 +60,14 @@ def run(name, seed=0, **options):
 @pytest.mark.parametrize("delta", [0.1, 0.02])
 @pytest.mark.parametrize("name", SETS)
 def test_looks_and_searches_cost_a_multiple_of_what_choosing_costs(name, delta):
-    """`Memory` accounts for every row but the first 67, and those of looks after which nothing was chosen."""
+    """`AnswerCache` accounts for every row but the first 67, and those of looks after which nothing was chosen."""
     result = run(name, delta=delta, budget=1500)
-    counted, memory = result.session.policy.problem.oracle.rows, result.session.policy.alternatives.cones.memories[0]
-    assert memory.aside <= MULTIPLE * memory.chosen + 64 + 20 / delta
+    counted, memory = result.session.policy.problem.oracle.rows, result.session.policy.alternatives.cones.caches[0]
+    assert memory.aside <= MAX_ROW_RATIO * memory.chosen + 64 + 20 / delta
     assert memory.chosen + memory.aside + 67 <= counted + 8
     assert counted <= memory.chosen + memory.aside + 67 + 128  # the search for ties at the end of a budget
     assert memory.chosen <= 2 * result.samples + 128
-    assert counted <= 2 * (1 + MULTIPLE) * result.samples + 400 + 20 / delta
+    assert counted <= 2 * (1 + MAX_ROW_RATIO) * result.samples + 400 + 20 / delta
 
 
 @pytest.mark.parametrize("name", ["items", "integers"])
@@ -88,7 +88,7 @@ def test_neither_a_repetition_nor_reports_change_the_run(name):
 
 def test_a_policy_continues_after_it_was_pickled():
     def go_on(policy):
-        noise, mean = np.random.default_rng(9), policy.belief.theta_hat[0].copy()
+        noise, mean = np.random.default_rng(9), policy.posterior.theta_hat[0].copy()
         measure, rule = lambda x: mean[x] + 0.3 * noise.normal(), BudgetRule(simulations=0)
         return identify(policy.problem, measure, policy=policy, budget=30, stopping=rule).pulls
 
@@ -101,9 +101,9 @@ def test_error_probabilities_are_those_of_enumeration(name):
     """Of a long run, and of a short one, where they are large: 64 rows beyond what is known."""
     for budget in (15, 60):
         session = run(name, budget=budget, stopping=BudgetRule(simulations=0)).session
-        belief, oracle, found = session.belief, session.problem.oracle.oracle, session.status()
+        posterior, oracle, found = session.posterior, session.problem.oracle.oracle, session.status()
         noise = np.random.default_rng(1).standard_normal((20_000, oracle.dim))
-        thetas = belief.theta_hat[0] + noise * belief.std[0]
+        thetas = posterior.theta_hat[0] + noise * posterior.std[0]
         gain = ((oracle.argmax(thetas) - found.z) * thetas).sum(axis=1)
         assert found.error_probability == pytest.approx((gain > 1e-9).mean(), abs=0.15)
 
@@ -116,12 +116,12 @@ def test_top_answers_are_those_of_enumeration(name):
     """Shares of 50,000 draws over the listed answers; 4,096 draws, of which some hundred rows are asked for."""
     budget, factor = LEADING[name]
     session = run(name, budget=budget * factor, stopping=BudgetRule(simulations=0)).session
-    own, belief, space = session.problem.oracle, session.belief, session.problem.space
+    own, posterior, space = session.problem.oracle, session.posterior, session.problem.space
     before = own.rows
     tops = session.top_answers(5)
     assert own.rows - before <= 600
     rng = np.random.default_rng(2)
-    thetas = belief.theta_hat[0] + rng.standard_normal((200_000, own.dim)) * belief.std[0]
+    thetas = posterior.theta_hat[0] + rng.standard_normal((200_000, own.dim)) * posterior.std[0]
     answers = own.oracle.argmax(thetas[space.contains(thetas)][:50_000])
     for one in tops:
         share = (answers == one.z).all(axis=1).mean()
@@ -135,7 +135,7 @@ def test_rivals_that_are_all_but_impossible_are_ranked():
     result = run("program", delta=0.02)
     session = result.session
     for label in range(8):
-        session.observe(label, session.belief.theta_hat.item(0, label), count=300)
+        session.observe(label, session.posterior.theta_hat.item(0, label), count=300)
     first, second, *_ = session.top_answers(3)
     assert first.answer == session.status().answer
     assert first.probability > 0.99
@@ -151,7 +151,7 @@ def test_one_answer_is_found_to_be_the_only_one_for_a_few_rows():
     assert own.rows - before <= 250
     assert session.status().error_probability == 0.0
     with pytest.raises(NoAlternativeError):
-        policy.alternatives.sample(policy.belief, policy.z_hat(), 1)
+        policy.alternatives.sample(policy.posterior, policy.z_hat(), 1)
 
 
 def test_a_sampler_that_asks_for_itself_is_counted():
@@ -160,7 +160,7 @@ def test_a_sampler_that_asks_for_itself_is_counted():
     session, before, noise = Session(policy.problem, policy=policy), own.rows, np.random.default_rng(0)
     for _ in range(20):
         session.tell(session.ask(), noise.normal())
-    memory = policy.alternatives.cones.memories[0]
+    memory = policy.alternatives.cones.caches[0]
     assert memory.chosen == own.rows - before
 
 
@@ -175,13 +175,13 @@ def test_quick_oracles_say_so_and_others_do_not():
     for make in (lambda: TopKOracle(4, 2), roads, lambda: MatchingOracle(2, 2), program):
         assert make().quick
         assert CheckedOracle(make()).quick
-        assert TopTwo(unit_problem(make()), 0).alternatives.cones.memories == []
+        assert TopTwo(unit_problem(make()), 0).alternatives.cones.caches == []
     assert not Slow(TopKOracle(4, 2)).quick
     assert not CheckedOracle(Slow(TopKOracle(4, 2))).quick
 
 
 def test_a_memory_keeps_each_answer_once_and_the_latest():
-    memory = Memory(TopKOracle(3, 1), np.eye(3)[[0, 0, 1]])
+    memory = AnswerCache(TopKOracle(3, 1), np.eye(3)[[0, 0, 1]])
     answers, number = memory.since(0)
     assert (answers.tolist(), number) == (np.eye(3)[:2].tolist(), 2)
     memory.note(-0.0 * np.eye(3)[:1] + np.eye(3)[:1])

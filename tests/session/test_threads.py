@@ -67,7 +67,7 @@ def test_a_second_thread_waits_for_the_first(act):
     expected.ask()
     act(expected, query)
     assert session.open_queries == expected.open_queries
-    np.testing.assert_array_equal(session.belief.theta_hat, expected.belief.theta_hat)
+    np.testing.assert_array_equal(session.posterior.theta_hat, expected.posterior.theta_hat)
 
 
 def test_threads_lose_nothing():
@@ -88,7 +88,7 @@ def test_threads_lose_nothing():
     asked = [one.label for one in session.measurements() if one.query is not None]
     pulls = np.bincount(asked, minlength=6) + np.array([40, 40, 40, 40, 0, 0])
     assert list(session.status().pulls.values()) == pulls.tolist()
-    np.testing.assert_allclose(session.belief.precision[0], 1.0 / 25 + pulls)
+    np.testing.assert_allclose(session.posterior.precision[0], 1.0 / 25 + pulls)
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda session: pickle.loads(pickle.dumps(session))])

@@ -10,7 +10,7 @@ from sessions import session_of
 from unit_problem import unit_problem
 
 from combopeps import Campaign, ExplicitOracle, Problem, TopKOracle, TopTwo, identify, load_instance, simulate
-from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 
 TRUTH = {"a": 0.0, "b": 1.0, "c": 0.3, "d": 0.5}
 FAR = {"a": 82.0, "b": 81.0, "c": 70.0, "d": 60.0}
@@ -60,7 +60,7 @@ class Noise:
 class Fit:
     """Results that are no linear function of the rows; scaled ones are."""
 
-    category, match = FitWarning, "no linear function of the rows"
+    category, match = LinearityWarning, "no linear function of the rows"
     claim, words = "but the arms contradict each other", "contradict each other"
     problem = dozen()
     options, rounds = {"delta": 1e-9, "budget": 600}, 200
@@ -207,7 +207,7 @@ def test_four_times_the_stated_noise_takes_the_claim_back_in_nine_of_ten_runs():
 
 def test_the_fit_is_checked_at_the_end_of_a_budget():
     problem = dozen(prior_std=200.0)
-    with pytest.warns(FitWarning):
+    with pytest.warns(LinearityWarning):
         result = identify(problem, bent(problem, lambda v: 20 * v**2), policy=TopTwo(problem, 0), budget=9)
     assert "contradict each other" in result.claim
 

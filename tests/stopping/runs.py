@@ -16,7 +16,7 @@ from combopeps import (
     TopKOracle,
     identify,
 )
-from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run_many(make_rule, instance, runs, seed, *, policy="top-two", epsilon=0.0, 
         rng = np.random.default_rng([seed, i, 0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a false alarm in a thousand runs is as promised
-            warnings.simplefilter("ignore", FitWarning)
+            warnings.simplefilter("ignore", LinearityWarning)
             warnings.simplefilter("ignore", PriorWarning)  # noise beyond what is stated, in negative controls
             result = identify(
                 instance.problem, noise, stopping=make_rule(), budget=instance.budget, rng=rng, policy=policy

@@ -8,7 +8,7 @@ from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.stopping import View
-from combopeps.stopping.certificates.e_process import Bet, Bets, complete_estimate
+from combopeps.stopping.certificates.e_process import Bet, BettingAttempt, complete_estimate
 from combopeps.stopping.certificates.glr import listed_rows
 from combopeps.stopping.requests import FreshResults
 
@@ -24,7 +24,7 @@ def begun(problem, theta, each=4, level=0.05, epsilon=0.0):
     return policy, Begun(fresh, flat.data, [placed(flat, flat.z_hat, level, epsilon)])
 
 
-class Begun(Bets):
+class Begun(BettingAttempt):
     """Bets that hold the results of their own measurements."""
 
     def __init__(self, fresh, data, placed):

@@ -85,9 +85,9 @@ def test_every_policy_can_be_simulated(policy):
     assert "simulated runs" in run(policy=policy, budget=12).claim
 
 
-def test_sweeps_and_actions_are_simulated():
-    assert "simulated runs" in run(sweep=2).claim
-    town = load_instance("town").problem.restated(actions="answers", cost=1.0)
+def test_initial_designs_and_actions_are_simulated():
+    assert "simulated runs" in run(initial_design=2).claim
+    town = load_instance("town").problem.copy_with(actions="answers", cost=1.0)
     noise = np.random.default_rng(0)
     result = identify(town, lambda route: noise.normal(size=len(route) - 1), stopping="budget", budget=5)
     assert "simulated runs" in result.claim

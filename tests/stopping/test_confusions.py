@@ -81,7 +81,7 @@ def steps_forward(oracle, star, hat):
     """From one node of the other route to the next, along the best one: such as lead onward on the other."""
     nodes, walks = [], []
     for route in (star, hat):
-        passed, walk = oracle.spell_out(oracle.unit * route)
+        passed, walk = oracle.decode_in_order(oracle.unit * route)
         nodes.append(passed)
         walks.append(walk)
     place = {node: i for i, node in enumerate(nodes[1])}

@@ -1,4 +1,4 @@
-"""A guarantee for every theta rests on the measurements alone: no prior, no belief that a policy swaps, no scale."""
+"""A guarantee for every theta rests on the measurements alone: no prior, no posterior that a policy swaps, no scale."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from combopeps import Box, CertifiedRule, ExplicitOracle, TopKOracle, VerifiedRu
 from combopeps.errors import PriorWarning
 from combopeps.policies.registry import policy_class
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.least_squares import Measurements, flat_posterior
 from combopeps.stopping import View
 
 RULES = {"certified": CertifiedRule, "verified": VerifiedRule}
@@ -49,7 +49,7 @@ def test_information_is_not_recovered_from_a_posterior():
         policy.learn(arm, y)
     data = policy.measurements()
     np.testing.assert_array_equal(data.information, [8.0, 4.0, 4.0])
-    np.testing.assert_array_equal(flat_belief(data).theta_hat[0], [2.0, 5.0, -1.0])
+    np.testing.assert_array_equal(flat_posterior(data).theta_hat[0], [2.0, 5.0, -1.0])
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 1e5])
@@ -60,12 +60,12 @@ def test_least_squares_of_general_arms_is_numpys(scale):
     counts, totals = rng.integers(1, 9, 9).astype(float), np.zeros(9)
     theta = rng.normal(size=4)
     totals[:] = counts * (rows @ theta) + rng.normal(size=9)
-    belief = flat_belief(Measurements(Arms(rows).scaled(np.full(9, 0.5)), counts, totals / 2.0))
+    posterior = flat_posterior(Measurements(Arms(rows).scaled(np.full(9, 0.5)), counts, totals / 2.0))
     weight = np.sqrt(counts)[:, None]
     expected = np.linalg.lstsq(weight * rows, totals / np.sqrt(counts), rcond=None)[0]
-    np.testing.assert_allclose(belief.theta_hat[0], expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior.theta_hat[0], expected, rtol=1e-6, atol=1e-9)
     covariance = 4.0 * np.linalg.inv((rows.T * counts) @ rows)
-    np.testing.assert_allclose(belief.L[0] @ belief.L[0].T, covariance, rtol=1e-5, atol=1e-12)
+    np.testing.assert_allclose(posterior.L[0] @ posterior.L[0].T, covariance, rtol=1e-5, atol=1e-12)
 
 
 def test_missing_arms_complete_the_span():
@@ -112,7 +112,7 @@ def test_units_of_a_component_change_nothing(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
+def test_a_policy_that_begins_its_posterior_anew_loses_no_data(rule):
     """Algorithm 2 forgets at every epoch; the rule sees all epochs, and none twice."""
     problem = unit_problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
     policy = policy_class("doubling-peps")(problem, 0)
@@ -127,24 +127,24 @@ def test_a_policy_that_begins_its_belief_anew_loses_no_data(rule):
     assert (result.stop_reason, result.answer) == (rule, {0})
 
 
-def test_differences_across_beliefs_are_caught():
-    """Negative control: data read off a belief that was begun anew in between are wrong."""
+def test_differences_across_posteriors_are_caught():
+    """Negative control: data read off a posterior that was begun anew in between are wrong."""
     problem = unit_problem(TopKOracle(4, k=1), space=Box(-2.0, 2.0))
     policy, noise = policy_class("doubling-peps")(problem, 0), np.random.default_rng(0)
     for _ in range(200):
         policy.learn(policy.next_arms(), noise.normal())
-    read_off = policy.belief.precision[0] - policy.belief.prior_precision
+    read_off = policy.posterior.precision[0] - policy.posterior.prior_precision
     assert read_off.sum() != policy.measurements().information.sum()
 
 
 def test_the_result_is_the_answer_that_was_certified():
-    """With an absurd prior the belief prefers another answer than the data do; the claim is about the latter."""
+    """With an absurd prior the posterior prefers another answer than the data do; the claim is about the latter."""
     problem = unit_problem(TopKOracle(2, k=1), prior_std=1e-3)
     policy = policy_class("uniform")(problem, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(4000):
-            policy.learn(0, 1.0)  # more often than the others: the belief moves there only
+            policy.learn(0, 1.0)  # more often than the others: the posterior moves there only
         for _ in range(40):
             policy.learn(1, 3.0)
         assert problem.oracle.decode(policy.z_hat()[0]) == {0}

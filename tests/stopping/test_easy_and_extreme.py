@@ -83,7 +83,7 @@ def test_plans_are_finite(kind, gap):
     each = max(2, int((2.0 / gap) ** 2))
     policy.pulls[0], policy.weights[0], policy.totals[0] = each, each, each * theta
     flat = View(policy, 0).without_prior()
-    n = plan_counts(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
+    n = plan_counts(flat.posterior, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
     assert np.isfinite(n).all()
     assert (n >= 0).all()
     assert n.sum() < 2000.0 * oracle.dim / min(gap, 1.0) ** 2
@@ -95,7 +95,7 @@ def test_what_no_plan_can_do_is_said(monkeypatch):
     policy.pulls[0], policy.weights[0], policy.totals[0] = 10**18, 1e18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
     flat = View(policy, 0).without_prior()
     with pytest.raises(ParameterError, match="epsilon"):
-        plan_counts(flat.belief, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
+        plan_counts(flat.posterior, oracle, flat.z_hat, 2.0, 0.3, flat.rng)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-15, 1e-30, 1e-60, 1e-100])

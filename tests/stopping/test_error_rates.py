@@ -24,7 +24,7 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
-from combopeps.errors import FitWarning, NoiseWarning
+from combopeps.errors import LinearityWarning, NoiseWarning
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.doubling import DoublingPEPS
 from combopeps.policies.registry import policy_class
@@ -77,7 +77,7 @@ def misled(problem, theta, rng, most=40):
         arm = i % len(means)
         policy.learn(arm, float(means[arm] + problem.noise_std * rng.normal()))
         z = policy.z_hat()[0]
-        if i > 2 * len(means) and (best - z) @ theta > 0 and (z - best) @ policy.belief.theta_hat[0] > 0.5:
+        if i > 2 * len(means) and (best - z) @ theta > 0 and (z - best) @ policy.posterior.theta_hat[0] > 0.5:
             break
     return policy
 
@@ -92,7 +92,7 @@ def outcome(cell, make, runs, delta, *, seed=0, budget=160, prepare=misled):
         instance = Instance(problem, theta, budget)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)  # a false alarm in a thousand runs is as promised
-            warnings.simplefilter("ignore", FitWarning)
+            warnings.simplefilter("ignore", LinearityWarning)
             policy = prepare(problem, theta, rng)
             result = identify(problem, instance.measure(rng), policy=policy, stopping=make(), budget=budget)
         ended = result.stop_reason not in ("budget", "indistinguishable")
@@ -164,12 +164,12 @@ def test_a_rival_that_is_dropped_is_caught(monkeypatch):
 
 
 def read_off(self):
-    """Sums that are read off the belief of a policy which begins it anew."""
-    return Measurements(self.problem.signal, self.pulls[0].astype(float), self.belief.moment[0].copy())
+    """Sums that are read off the posterior of a policy which begins it anew."""
+    return Measurements(self.problem.signal, self.pulls[0].astype(float), self.posterior.moment[0].copy())
 
 
 @pytest.mark.slow
-def test_differences_across_beliefs_are_caught(monkeypatch):
+def test_differences_across_posteriors_are_caught(monkeypatch):
     sound = outcome(OFFSET, lambda: CertifiedRule(0.1), 100, 0.1, prepare=doubling)
     assert not sound.refutes(0.1)
     monkeypatch.setattr(DoublingPEPS, "measurements", read_off)

@@ -24,7 +24,7 @@ from combopeps import (
     VerifiedRule,
     identify,
 )
-from combopeps.errors import FitWarning, NoiseWarning, PriorWarning
+from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 from combopeps.stopping import ClucbRule
 
 DELTA, RUNS, GAP = 0.1, 500, 0.02
@@ -97,7 +97,7 @@ def under_the_prior(runs, *, factor=1.0, seed=0, against=DELTA, budget=1500):
         rng = np.random.default_rng([seed, i])
         instance = Instance(problem, rng.normal(1.0, 2.0, size=5), budget, factor)
         with warnings.catch_warnings():
-            for kind in (NoiseWarning, FitWarning, PriorWarning):
+            for kind in (NoiseWarning, LinearityWarning, PriorWarning):
                 warnings.simplefilter("ignore", kind)
             result = identify(problem, instance.measure(rng), stopping=PosteriorRule(DELTA), budget=budget, rng=rng)
         ended = result.stop_reason == "posterior"

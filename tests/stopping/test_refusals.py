@@ -15,10 +15,10 @@ from combopeps import (
     any_of,
     identify,
 )
-from combopeps.errors import ParameterError, ReachError
-from combopeps.oracles.constrained_argmax import can_force
+from combopeps.errors import IdentifiabilityError, ParameterError
+from combopeps.oracles.constrained_argmax import can_constrain
 from combopeps.posterior import Arms
-from combopeps.stopping.certificates.glr import listed_rows, require_reach
+from combopeps.stopping.certificates.glr import listed_rows, require_identifiability
 
 GUARANTEED = ["certified", "verified"]
 
@@ -31,16 +31,16 @@ def noisy(theta, seed=0):
 def test_a_listed_difference_without_an_arm():
     oracle = TopKOracle(300, k=1)
     z_hat = oracle.argmax(np.r_[0.0, 4.0, np.zeros(298)])
-    with pytest.raises(ReachError, match="where no arm measures"):
-        require_reach(oracle, Arms.of(oracle, list(range(1, 300))), z_hat, 0.0)
+    with pytest.raises(IdentifiabilityError, match="where no arm measures"):
+        require_identifiability(oracle, Arms.of(oracle, list(range(1, 300))), z_hat, 0.0)
 
 
 @pytest.mark.parametrize("rule", GUARANTEED)
 def test_a_component_that_probing_misses(rule, monkeypatch):
     """Were `Problem` to overlook it, the best item would never be measured, and a guarantee would be given."""
-    monkeypatch.setattr("combopeps.problem.check_reach", lambda arms, oracle: None)
+    monkeypatch.setattr("combopeps.problem.check_identifiability", lambda arms, oracle: None)
     problem = unit_problem(TopKOracle(4, k=1), arms=[1, 2, 3])
-    with pytest.raises(ReachError, match="nothing can be guaranteed"):
+    with pytest.raises(IdentifiabilityError, match="nothing can be guaranteed"):
         identify(problem, noisy([5.0, 4.0, 0.0, 0.0]), stopping=rule, budget=4000)
 
 
@@ -48,8 +48,8 @@ def test_an_unmeasured_component_of_an_implicit_set():
     graph = nx.DiGraph([(0, 1), (0, 2), (1, 3), (2, 3)])
     oracle = ShortestPathOracle(graph, 0, 3)
     arms = [label for label in oracle.components if label != (0, 1)]
-    with pytest.raises(ReachError, match=r"component \(0, 1\)"):
-        require_reach(oracle, Arms.of(oracle, arms), oracle.argmax(np.ones(4)), 0.0)
+    with pytest.raises(IdentifiabilityError, match=r"component \(0, 1\)"):
+        require_identifiability(oracle, Arms.of(oracle, arms), oracle.argmax(np.ones(4)), 0.0)
 
 
 def test_a_component_in_every_answer_needs_no_arm():
@@ -65,10 +65,10 @@ def test_a_component_in_every_answer_needs_no_arm():
 def test_general_arms_that_miss_a_direction():
     oracle = MatchingOracle(3, 3)
     arms = np.random.default_rng(0).normal(size=(3, 9))  # four directions are needed
-    with pytest.raises(ReachError, match="differ where no arm measures"):
-        require_reach(oracle, Arms.of(oracle, arms), oracle.argmax(np.ones(9)), 0.0)
+    with pytest.raises(IdentifiabilityError, match="differ where no arm measures"):
+        require_identifiability(oracle, Arms.of(oracle, arms), oracle.argmax(np.ones(9)), 0.0)
     full = Arms.of(oracle, np.random.default_rng(0).normal(size=(9, 9)))
-    require_reach(oracle, full, oracle.argmax(np.ones(9)), 0.0)
+    require_identifiability(oracle, full, oracle.argmax(np.ones(9)), 0.0)
 
 
 class BestTwoOfPositive(ArgmaxOracle):
@@ -85,7 +85,7 @@ class BestTwoOfPositive(ArgmaxOracle):
 
 def test_what_cannot_be_forced_is_not_bounded():
     oracle = BestTwoOfPositive(range(4))
-    assert not can_force(oracle)
+    assert not can_constrain(oracle)
     assert listed_rows(oracle, oracle.argmax(np.ones(4))) is None
     with pytest.raises(ParameterError, match="no certificate"):
         identify(unit_problem(oracle), noisy([3.0, 2.0, 0.1, 0.1]), stopping="certified", budget=500)

@@ -17,7 +17,7 @@ from combopeps import (
     TopTwo,
     identify,
 )
-from combopeps.alternatives.base import Question
+from combopeps.alternatives.base import SamplingTask
 from combopeps.alternatives.error_probability import ShiftedHalfSpaces
 from combopeps.stopping import View
 
@@ -61,7 +61,7 @@ def taught(oracle, means, count):
 def exact(policy, Z, z, epsilon, draws=20_000):
     """P(E) by Karp and Luby's method over every listed answer: mean and standard error."""
     oracle = ExplicitOracle(Z)
-    question = Question(policy.belief, oracle, z, policy.problem.space)
+    question = SamplingTask(policy.posterior, oracle, z, policy.problem.space)
     found = ShiftedHalfSpaces(question, epsilon, Z[:0], np.random.default_rng(5)).survey(
         draws, np.random.default_rng(6)
     )
@@ -74,11 +74,11 @@ def exact(policy, Z, z, epsilon, draws=20_000):
 def test_of_two_answers_it_is_a_normal_tail(gap):
     """Exactly Phi(-(gap + epsilon) / width), down to 1e-30; the control is the tail without epsilon."""
     policy, epsilon = taught(TopKOracle(2, 1), [gap, 0.0], 200), 0.9
-    z, belief = np.array([1.0, 0.0]), policy.belief
-    question = Question(belief, policy.problem.oracle, z, policy.problem.space)
+    z, posterior = np.array([1.0, 0.0]), policy.posterior
+    question = SamplingTask(posterior, policy.problem.oracle, z, policy.problem.space)
     half_spaces = ShiftedHalfSpaces(question, epsilon, np.empty((0, 2)), np.random.default_rng(0))
     thetas, found = half_spaces.survey(500, np.random.default_rng(1))
-    lead, width = belief.theta_hat[0, 0] - belief.theta_hat[0, 1], np.sqrt(belief.variance[0].sum())
+    lead, width = posterior.theta_hat[0, 0] - posterior.theta_hat[0, 1], np.sqrt(posterior.variance[0].sum())
     assert found.log_probability == pytest.approx(norm.logsf((lead + epsilon) / width), rel=1e-6)
     assert found.log_probability < norm.logsf(lead / width) - 1.0
     assert (thetas[:, 1] - thetas[:, 0] > epsilon).all()
@@ -93,7 +93,7 @@ def test_rays_find_the_half_spaces_that_matter(count):
     oracle, Z = TopKOracle(8, 3), subsets(8, 3)
     policy, epsilon = taught(oracle, [0.3, 0.25, 0.2, 0.2, 0.15, 0.1, 0.1, 0.0], count), 1.0
     z = policy.z_hat()[0]
-    question = Question(policy.belief, oracle, z, policy.problem.space)
+    question = SamplingTask(policy.posterior, oracle, z, policy.problem.space)
     wanted, error = exact(policy, Z, z, epsilon)
     assert wanted < 0.01
     found = ShiftedHalfSpaces(question, epsilon, Z[:0], np.random.default_rng(0)).survey(
@@ -101,7 +101,9 @@ def test_rays_find_the_half_spaces_that_matter(count):
     )
     p = float(np.exp(found[1].log_probability))
     assert p == pytest.approx(wanted, abs=5 * (error + p * found[1].relative_error) + 0.02 * wanted)
-    thetas = policy.belief.theta_hat[0] + policy.belief.std[0] * np.random.default_rng(2).standard_normal((400_000, 8))
+    thetas = policy.posterior.theta_hat[0] + policy.posterior.std[0] * np.random.default_rng(2).standard_normal(
+        (400_000, 8)
+    )
     gains = (thetas @ Z.T).max(axis=1) - thetas @ z
     plain = (gains > epsilon).mean()
     assert plain == pytest.approx(wanted, abs=5 * np.sqrt(wanted / 400_000) + 5 * error)

@@ -9,9 +9,9 @@ from unit_problem import unit_problem
 
 from combopeps import ArgmaxOracle, Box, PosteriorRule, TopTwo, identify
 from combopeps.alternatives import AutoSampler
-from combopeps.alternatives.answer_cache import Memory
-from combopeps.alternatives.base import Question
-from combopeps.alternatives.budgeted_cone import SparingCone
+from combopeps.alternatives.answer_cache import AnswerCache
+from combopeps.alternatives.base import SamplingTask
+from combopeps.alternatives.budgeted_cone import BudgetedCone
 from combopeps.stopping import posterior as confirming
 from combopeps.stopping.posterior import error_bound
 
@@ -41,17 +41,17 @@ def moment(Z, theta, times, known, **options):
     """Question and sampler of a run that has measured each component so often, and has seen these answers only."""
     policy = TopTwo(unit_problem(Own(Z), **options), 0)
     policy.learn_many(range(len(theta)), theta, [float(times)] * len(theta), [times] * len(theta))
-    question = Question(policy.belief, policy.problem.oracle, policy.z_hat()[0], policy.problem.space)
+    question = SamplingTask(policy.posterior, policy.problem.oracle, policy.z_hat()[0], policy.problem.space)
     sampler = AutoSampler()
-    sampler.cone = anew(SparingCone(question.oracle, question.z_hat, question.space), known)
+    sampler.cone = anew(BudgetedCone(question.oracle, question.z_hat, question.space), known)
     return sampler, question
 
 
 def anew(cone, known):
     """The same cone, in a run that can afford a look."""
-    memory = Memory(cone.oracle, np.asarray(known, dtype=float))
+    memory = AnswerCache(cone.oracle, np.asarray(known, dtype=float))
     memory.chosen = 1000
-    return SparingCone(cone.oracle, cone.z_hat, cone.space, memory)
+    return BudgetedCone(cone.oracle, cone.z_hat, cone.space, memory)
 
 
 def attempt(sampler, question, seed, threshold=0.09, epsilon=0.0, t=100):
@@ -62,7 +62,7 @@ def attempt(sampler, question, seed, threshold=0.09, epsilon=0.0, t=100):
 def probability(question, epsilon=0.0, draws=200_000):
     """By brute force over the listed answers; in a box by the draws that fall into it."""
     noise = np.random.default_rng(5).standard_normal((draws, question.oracle.dim))
-    thetas = question.belief.theta_hat[0] + noise * question.belief.std[0]
+    thetas = question.posterior.theta_hat[0] + noise * question.posterior.std[0]
     thetas = thetas[question.space.contains(thetas)]
     values = thetas @ question.oracle.Z.T
     return float((values.max(axis=1) > thetas @ question.z_hat + epsilon).mean())
@@ -94,7 +94,7 @@ def test_a_bound_lies_above_the_truth(case, epsilon):
 def test_what_no_known_answer_tells_is_part_of_the_bound(forgotten, monkeypatch):
     """An unknown answer is better with probability 0.2, at a threshold of 0.09; without the second term: a claim."""
     if forgotten:
-        monkeypatch.setattr(confirming, "ask_better", lambda cone, thetas, epsilon: np.zeros(len(thetas), bool))
+        monkeypatch.setattr(confirming, "oracle_beats", lambda cone, thetas, epsilon: np.zeros(len(thetas), bool))
     known = [[1, 0, 0], [0, 1, 0]]
     sampler, question = moment(np.eye(3), [1.0, -3.0, 1.0 - 0.85 * np.sqrt(0.2)], 10, known, prior_std=100.0)
     assert probability(question) == pytest.approx(norm.sf(0.85), abs=0.01)

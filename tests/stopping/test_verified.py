@@ -12,10 +12,10 @@ from combopeps.stopping import View, verified
 from combopeps.stopping.certificates import e_process as bets
 
 
-def view(policy, risk=0.0, seed=0):
+def view(policy, error_probability=0.0, seed=0):
     """The policy's moment without a prior, at which its answer is wrong with this probability."""
     flat = View(policy, seed).without_prior()
-    flat.risk, flat.without_prior = (lambda epsilon=0.0: risk), (lambda: flat)
+    flat.error_probability, flat.without_prior = (lambda epsilon=0.0: error_probability), (lambda: flat)
     return flat
 
 
@@ -62,8 +62,8 @@ def by_plan(monkeypatch):
 def test_it_waits_for_exploration():
     policy = explored()
     rule = begun(VerifiedRule(0.05, explore=0.2), policy)
-    verdict = rule.check(view(policy, risk=0.3))
-    assert (verdict.stop, verdict.sample_next, rule.attempts) == (False, None, 0)
+    verdict = rule.check(view(policy, error_probability=0.3))
+    assert (verdict.stop, verdict.requested_arms, rule.attempts) == (False, None, 0)
 
 
 def test_fresh_data_that_agree_end_it():
@@ -130,7 +130,7 @@ def test_a_standard_error_of_its_own_makes_a_plan_fail(by_plan):
     rule.request(verdict)
     arm = rule.requests.wanted[0]
     measure(policy, rule, arm, [5.0, 0.0][arm], 0.5)
-    feed(policy, rule, replace(verdict, sample_next=None), [5.0, 0.0])
+    feed(policy, rule, replace(verdict, requested_arms=None), [5.0, 0.0])
     left = rule._left
     verdict = rule.check(view(policy))
     assert not verdict.stop

@@ -11,11 +11,11 @@ from combopeps import MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.errors import LabelError
 from combopeps.oracles import CheckedOracle
 from combopeps.utils.label_format import label_text
-from combopeps.utils.label_index import LabelBook
+from combopeps.utils.label_index import LabelIndex
 
 
 def book(oracle, arms=None):
-    return LabelBook(unit_problem(oracle, arms).arms.labels, oracle)
+    return LabelIndex(unit_problem(oracle, arms).arms.labels, oracle)
 
 
 def routes(edges, source, target, kind=nx.DiGraph):
@@ -121,7 +121,7 @@ def test_what_is_unknown_is_answered_with_what_may_be_meant():
 
 def test_a_component_that_no_arm_measures():
     oracle = routes([("s", "a"), ("a", "t"), ("s", "t")], "s", "t")
-    found = LabelBook([("s", "a"), ("s", "t")], oracle)
+    found = LabelIndex([("s", "a"), ("s", "t")], oracle)
     with pytest.raises(LabelError, match="no arm of the problem measures"):
         found.find(("a", "t"))
 
@@ -143,7 +143,7 @@ LABELS = st.lists(st.one_of(PARTS, st.tuples(PARTS, PARTS), st.tuples(PARTS, PAR
 @given(LABELS)
 def test_no_text_is_ever_taken_for_another_label(labels):
     """A text finds a label only if no other one is written like it, in whatever way."""
-    found = LabelBook(labels, TopKOracle(labels, k=1))
+    found = LabelIndex(labels, TopKOracle(labels, k=1))
     for arm, label in enumerate(labels):
         assert found.find(label) == arm
         for text in (label_text(label), str(label)):

@@ -24,7 +24,7 @@ from combopeps.policies.base import Arm, Policy
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
-from combopeps.utils.state_dict import StateDict, array, fill
+from combopeps.utils.state_dict import StateDict, array, load_into
 from combopeps.utils.validation import check_fraction
 
 
@@ -166,8 +166,8 @@ class CLUCB(Policy):
 
     def load_state_dict(self, data: StateDict) -> None:
         super().load_state_dict(data)
-        fill(self.finished, data["finished"])
-        fill(self.stopped_at, data["stopped_at"])
+        load_into(self.finished, data["finished"])
+        load_into(self.stopped_at, data["stopped_at"])
         self.leader = array(data["leader"], np.float64, *self.leader.shape)
 
     def _test(self, found: ConfidenceSets) -> None:

@@ -17,7 +17,7 @@ from combopeps.policies.allocation import CTracking
 from combopeps.policies.base import Arm, Policy
 from combopeps.posterior.arms import Arms
 from combopeps.problem import Problem
-from combopeps.utils.validation import as_reals
+from combopeps.utils.validation import as_float_array
 
 _SUM_TOLERANCE = 1e-6  # shares are often rounded
 
@@ -103,7 +103,7 @@ def _as_shares(lam: Any, arms: Arms) -> Array:
                 f"lam names {unknown[0]!r}, which is not an arm; the arms are {list(arms.labels)[:5]}, ..."
             )
         lam = [lam.get(label, 0.0) for label in arms.labels]
-    shares = as_reals("lam", lam)
+    shares = as_float_array("lam", lam)
     if shares.shape != (len(arms),):
         raise ParameterError(f"lam must hold one share for each of the {len(arms)} arms, got shape {shares.shape}")
     if not (np.isfinite(shares).all() and (shares >= 0).all() and abs(shares.sum() - 1.0) <= _SUM_TOLERANCE):

@@ -86,8 +86,8 @@ class LinGame(Policy):
     def nearest(self, lam: Array) -> Array:
         """Return theta_t - theta_hat_t, (R, d), for the nearest alternative in the norm of A(lam), lam (R, K)."""
         inverse = self._inverse_design(lam)
-        self.facets.move_to(self.z_hat())
-        gap, width = self.facets.weigh(self.belief.theta_hat, inverse)
+        self.facets.set_answers(self.z_hat())
+        gap, width = self.facets.weigh(self.posterior.theta_hat, inverse)
         gap = np.maximum(gap, 0.0)  # non-negative up to rounding
         best = (gap * gap / width).argmin(axis=1)
         y = self.facets.pick(best)
@@ -97,9 +97,9 @@ class LinGame(Policy):
 
     def _gains(self, deviation: Array) -> Array:
         """Return (x @ deviation)^2 / 2 per cost, in units of the noise variance, (R, K)."""
-        along = self._priced.dot(deviation) / self.belief.sigma[:, None]
+        along = self._priced.dot(deviation) / self.posterior.sigma[:, None]
         if self.optimism:
-            width = self.belief.arm_widths()
+            width = self.posterior.arm_widths()
             width = width if self.relative_cost is None else width / self.relative_cost
             along = np.abs(along) + np.sqrt(2.0 * np.log(self.t) * width)
         return np.asarray(0.5 * along * along)

@@ -67,16 +67,16 @@ class LinGapE(Policy):
         """Return the arm that reduces the width of the most ambiguous comparison most."""
         self.t += 1
         y = self.ambiguous()
-        along = self.problem.signal.dot(self.belief.covariance_dot(y))
-        reduction = along * along / (1.0 + self.belief.arm_widths())
+        along = self.problem.signal.dot(self.posterior.covariance_dot(y))
+        reduction = along * along / (1.0 + self.posterior.arm_widths())
         if self.relative_cost is not None:
             reduction /= self.relative_cost
         return np.asarray((reduction * self._tie_factor).argmax(axis=1))
 
     def ambiguous(self) -> Array:
         """Return z_t - z_hat_t, (R, d)."""
-        self.facets.move_to(self.z_hat())
-        theta_hat = self.belief.theta_hat + self._tie  # random ties between facets
-        gap, width = self.facets.weigh(theta_hat, self.belief.covariance())
+        self.facets.set_answers(self.z_hat())
+        theta_hat = self.posterior.theta_hat + self._tie  # random ties between facets
+        gap, width = self.facets.weigh(theta_hat, self.posterior.covariance())
         c = np.sqrt(2.0 * (np.log(1.0 / self.delta) + 2.0 * np.log(self.t + 1)))
         return self.facets.pick((c * np.sqrt(width) - gap).argmax(axis=1))

@@ -39,7 +39,7 @@ class ThompsonSampling(Policy):
     def choose(self) -> Arm:
         """Return the best arm under one draw per replication."""
         normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
-        theta = self.belief.theta_hat + self.belief.noise(normals)[:, 0]
+        theta = self.posterior.theta_hat + self.posterior.noise(normals)[:, 0]
         return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
 
 

@@ -28,9 +28,9 @@ import numpy as np
 
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.constrained_argmax import can_force
+from combopeps.oracles.constrained_argmax import can_constrain
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import GaussianBelief
+from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.glr import glr_bound, listed_rows
@@ -83,7 +83,7 @@ class Comparisons:
 
 
 def plan_counts(
-    belief: GaussianBelief,
+    posterior: GaussianPosterior,
     oracle: ArgmaxOracle,
     z_hat: Array,
     quantile: float,
@@ -94,41 +94,41 @@ def plan_counts(
     """Return n_x, not rounded, with which z_hat passes against all rivals with probability about 1 - risk."""
     listed = listed_rows(oracle, z_hat, epsilon)
     is_short = listed is not None and listed.shape[0] <= _MAX_ROWS
-    if belief.is_diagonal and not is_short and (listed is not None or can_force(oracle)):
-        return plan_by_simulation(belief, oracle, z_hat, quantile, rng, epsilon)
-    now = belief.normal
+    if posterior.is_diagonal and not is_short and (listed is not None or can_constrain(oracle)):
+        return plan_by_simulation(posterior, oracle, z_hat, quantile, rng, epsilon)
+    now = posterior.normal
     target = 0.5 * (quantile + _MARGIN) ** 2
     if listed is not None and listed.shape[0] > _MAX_ROWS:
         distance = now.gaps(listed) / np.sqrt(np.maximum(now.quadratic(listed), 1e-300))
         listed = listed[np.argsort(distance)[:_MAX_ROWS]]
     rivals = np.zeros((0, oracle.dim))
-    n = np.full(len(belief.arms), 64.0 / len(belief.arms))
+    n = np.full(len(posterior.arms), 64.0 / len(posterior.arms))
     for _ in range(_MAX_SEARCHES if listed is None else 1):
         if listed is None:
-            planned = now if len(rivals) == 0 else _planned_estimate(belief, n)
+            planned = now if len(rivals) == 0 else _planned_estimate(posterior, n)
             found = glr_bound(oracle, z_hat, planned, target=target, rng=rng, epsilon=epsilon).rivals
             known = len(rivals)
             rivals = unique_rows(np.concatenate([rivals, found]))
             if len(rivals) == known:
                 break
         rows = as_sparse(rivals) if listed is None else listed
-        n = _Plan(belief, rows, now, epsilon).smallest(quantile, risk, n)
+        n = _Plan(posterior, rows, now, epsilon).smallest(quantile, risk, n)
     return n
 
 
-def _planned_estimate(belief: GaussianBelief, n: Array) -> Normal:
+def _planned_estimate(posterior: GaussianPosterior, n: Array) -> Normal:
     """Return the posterior mean with the covariance after n measurements."""
-    future = Measurements(belief.arms, n, np.zeros(len(n))).least_squares()
+    future = Measurements(posterior.arms, n, np.zeros(len(n))).least_squares()
     assert future is not None
-    return Normal(belief.theta_hat[0], future.spread)
+    return Normal(posterior.theta_hat[0], future.spread)
 
 
 class _Plan:
     """The smallest allocation for a list of comparisons."""
 
-    def __init__(self, belief: GaussianBelief, rows: Sparse, now: Normal, epsilon: float) -> None:
+    def __init__(self, posterior: GaussianPosterior, rows: Sparse, now: Normal, epsilon: float) -> None:
         self.gaps = np.sqrt(np.maximum(now.gaps(rows) + epsilon, 0.0) ** 2 + now.quadratic(rows))
-        self.comparisons = Comparisons(belief.arms, rows)
+        self.comparisons = Comparisons(posterior.arms, rows)
 
     def smallest(self, quantile: float, risk: float, start: Array) -> Array:
         """Return the allocation of the least N whose sum of failure probabilities is at most `risk`."""
@@ -179,7 +179,7 @@ class _Plan:
 
 
 def plan_by_simulation(
-    belief: GaussianBelief,
+    posterior: GaussianPosterior,
     oracle: ArgmaxOracle,
     z_hat: Array,
     quantile: float,
@@ -187,10 +187,10 @@ def plan_by_simulation(
     epsilon: float = 0.0,
 ) -> Array:
     """Return n_x, not rounded, with which z_hat passes against all rivals in most simulations."""
-    arms, theta, target = belief.arms, belief.theta_hat[0], 0.5 * quantile**2
+    arms, theta, target = posterior.arms, posterior.theta_hat[0], 0.5 * quantile**2
     gain, arm_of = arms.strongest
     at = np.flatnonzero(gain)
-    so_far = 1.0 / (belief.spread[0, at] * gain[at])  # measurements of every component
+    so_far = 1.0 / (posterior.spread[0, at] * gain[at])  # measurements of every component
     demand, passed = (so_far + 1.0) ** 2 / ((so_far + 1.0) ** 2).sum(), 0
     total = _INITIAL_FRACTION * so_far.sum()
     n, variance = np.zeros(len(arms)), np.zeros(oracle.dim)

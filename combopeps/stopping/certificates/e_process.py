@@ -31,7 +31,7 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.allocation import Comparisons
 from combopeps.stopping.requests import FreshResults
-from combopeps.utils.state_dict import StateDict, array, load_sparse, real, sparse_state, whole
+from combopeps.utils.state_dict import StateDict, array, finite_float, integer, load_sparse, sparse_state
 
 # Size of an epoch relative to all fresh measurements so far. Small epochs take fewer measurements in total: on a top-k
 # problem 34,000 at 12 %, 30,000 at 3 %.
@@ -93,8 +93,8 @@ class Bet:
     def restored(cls, data: StateDict, dim: int) -> Bet:
         """Return the bet of a state dictionary."""
         bet = cls.__new__(cls)
-        bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), real(data["epsilon"])
-        bet.rows, bet.threshold = load_sparse(data["rows"], dim), real(data["threshold"])
+        bet.z_hat, bet.epsilon = array(data["z_hat"], np.float64, dim), finite_float(data["epsilon"])
+        bet.rows, bet.threshold = load_sparse(data["rows"], dim), finite_float(data["threshold"])
         rivals = bet.rows.shape[0]
         bet.g0, bet.v0, bet.X, bet.I = (array(data[name], np.float64, rivals) for name in ("g0", "v0", "X", "I"))
         bet.passed = array(data["passed"], np.bool_, rivals)
@@ -138,7 +138,7 @@ class Bet:
         return bool((gaps + self.epsilon < -_DEFICIT_TO_SWITCH * widths).any())
 
 
-class Bets:
+class BettingAttempt:
     """An attempt to confirm one of several candidate answers by e-processes.
 
     The measurements of an epoch are allocated for the first candidate that is not behind; the e-processes of all
@@ -180,12 +180,12 @@ class Bets:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: StateDict, arms: Arms, placed: Sequence[Bet]) -> Bets:
+    def restored(cls, data: StateDict, arms: Arms, placed: Sequence[Bet]) -> BettingAttempt:
         """Return the attempt of a state dictionary, with the restored bets."""
         bets, K = cls.__new__(cls), len(arms)
-        bets.placed, bets.lead = list(placed), placed[whole(data["lead"], len(placed) - 1)]
-        bets.fresh, bets._shares = whole(data["fresh"]), array(data["shares"], np.float64, K)
-        bets.wanted, bets.remaining = array(data["wanted"], np.int64, K), whole(data["remaining"])
+        bets.placed, bets.lead = list(placed), placed[integer(data["lead"], len(placed) - 1)]
+        bets.fresh, bets._shares = integer(data["fresh"]), array(data["shares"], np.float64, K)
+        bets.wanted, bets.remaining = array(data["wanted"], np.int64, K), integer(data["remaining"])
         return bets
 
     @property

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.least_squares import Measurements, flat_belief
+from combopeps.posterior.least_squares import Measurements, flat_posterior
 from combopeps.stopping.certificates.allocation import plan_counts
 from combopeps.stopping.certificates.alpha_spending import boundaries, guaranteed_fractions
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised
 from combopeps.stopping.requests import FreshResults
-from combopeps.utils.state_dict import StateDict, array, flag, numbers, real, whole
+from combopeps.utils.state_dict import StateDict, array, boolean, finite_float, integer, numbers
 
 _LOOKS = np.array([0.5, 0.75, 1.0, 1.4, 2.0, 2.8, 4.0])  # times of looks, in units of the planned number
 _SPEND = np.array([1, 2, 3, 3, 2, 1, 1]) / 13  # shares of alpha
@@ -58,9 +58,9 @@ class FixedPlan:
             self._nu = _RANDOMISED_SHARE * level / len(_LOOKS)
             level *= 1.0 - _RANDOMISED_SHARE
         guess = boundaries(_LOOKS / _LOOKS[-1], level * _SPEND)
-        belief = flat_belief(data)
-        assert belief is not None
-        n = plan_counts(belief, oracle, self.z_hat, float(guess[_PLANNED_LOOK]), _RISK, rng, epsilon)
+        posterior = flat_posterior(data)
+        assert posterior is not None
+        n = plan_counts(posterior, oracle, self.z_hat, float(guess[_PLANNED_LOOK]), _RISK, rng, epsilon)
         self.counts, spend = _merge_looks(np.maximum(np.rint(_LOOKS[:, None] * n), 1).astype(np.int64), level * _SPEND)
         self.quantiles = boundaries(guaranteed_fractions(self.counts), spend)
         self.threshold = 0.5 * float(self.quantiles[0]) ** 2
@@ -81,8 +81,8 @@ class FixedPlan:
         plan.oracle, plan.epsilon, plan.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, arms.dim)
         plan.counts = array(data["counts"], np.int64, None, len(arms))
         plan.quantiles = array(data["quantiles"], np.float64, len(plan.counts))
-        plan._look, plan.oracle_calls = whole(data["look"], len(plan.counts)), whole(data["calls"])
-        plan.confirmed, plan._nu = flag(data["confirmed"]), real(data["nu"])
+        plan._look, plan.oracle_calls = integer(data["look"], len(plan.counts)), integer(data["calls"])
+        plan.confirmed, plan._nu = boolean(data["confirmed"]), finite_float(data["nu"])
         plan.statistic, plan.threshold = numbers(data["said"], 2)
         return plan
 

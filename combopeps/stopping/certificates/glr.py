@@ -16,7 +16,7 @@ unit sphere. If z_hat is best at
 
 The sphere lies in the smallest subspace known to contain all L'(z - z_hat).
 
-`require_reach` proves that no two answers differ in a direction that no arm measures, or raises. The check in `Problem`
+`require_identifiability` proves that no two answers differ in a direction that no arm measures, or raises. The check in `Problem`
 is by sampling, on which no guarantee may rest.
 """
 
@@ -27,9 +27,9 @@ from math import ceil, exp, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import ParameterError, ReachError
+from combopeps.errors import IdentifiabilityError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.constrained_argmax import can_force, force
+from combopeps.oracles.constrained_argmax import can_constrain, constrained_argmax
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound
@@ -58,7 +58,7 @@ def glr_bound(
     if rows is not None:
         values = glr_values(rows, estimate, epsilon)
         return Bound(float(values.min()), 0, closest(rows, values))
-    if estimate.is_diagonal and can_force(oracle):
+    if estimate.is_diagonal and can_constrain(oracle):
         penalty = Gaussian(estimate.spread)
         found = lagrangian_bound(oracle, z_hat, estimate.theta, penalty, target=target, epsilon=epsilon)
         return Bound(max(found.value, 0.0), found.oracle_calls, found.rivals)
@@ -67,7 +67,7 @@ def glr_bound(
 
 def is_randomised(oracle: ArgmaxOracle, z_hat: Array, unit_arms: bool, epsilon: float) -> bool:
     """Return whether `glr_bound` uses the sphere test."""
-    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_force(oracle))
+    return listed_rows(oracle, z_hat, epsilon) is None and not (unit_arms and can_constrain(oracle))
 
 
 def listed_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Sparse | None:
@@ -89,7 +89,7 @@ def rival_rows(oracle: ArgmaxOracle, z_hat: Array, epsilon: float = 0.0) -> Spar
     rows = listed_rows(oracle, z_hat, epsilon)
     if rows is not None or epsilon > 0.0:
         return rows
-    facets = oracle.few_facets(z_hat, _MAX_SEARCHED_FACETS)
+    facets = oracle.facets_up_to(z_hat, _MAX_SEARCHED_FACETS)
     return None if facets is None or facets.shape[0] == 0 else as_sparse(facets)
 
 
@@ -168,12 +168,12 @@ def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:
     return np.asarray(root @ orth(root.T @ null_space(known.toarray())))
 
 
-def require_reach(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> None:
+def require_identifiability(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> None:
     """Raise unless every difference between answers lies in the span of the arms and some certificate applies.
 
     Raises
     ------
-    ReachError
+    IdentifiabilityError
         If answers may differ in a direction that no arm measures.
     ParameterError
         If no certificate applies to this oracle with these arms.
@@ -209,7 +209,7 @@ def _refuse_blind(blind: Array) -> None:
     size = np.abs(blind).max(axis=1, initial=0.0)
     if size.max(initial=0.0) > _BLIND_TOLERANCE:
         worst = blind[size.argmax()]
-        raise ReachError(
+        raise IdentifiabilityError(
             "answers may differ where no arm measures: nothing can be guaranteed; add an arm with a component along "
             "the attribute `direction`",
             worst / np.linalg.norm(worst),
@@ -221,13 +221,15 @@ def _refuse_unmeasured(oracle: ArgmaxOracle, arms: Arms) -> None:
     unseen = np.setdiff1d(np.arange(oracle.dim), arms.component)
     if len(unseen) == 0:
         return
-    if not can_force(oracle) or oracle.domain != "real":
+    if not can_constrain(oracle) or oracle.domain != "real":
         raise ParameterError("with this oracle a guarantee needs an arm for every component; leave arms= out")
     for component in unseen:
         direction = _units(component, oracle.dim)[0]
-        inside, outside = force(oracle, np.zeros(oracle.dim), np.stack([direction, -direction]).astype(np.int8)).answers
+        inside, outside = constrained_argmax(
+            oracle, np.zeros(oracle.dim), np.stack([direction, -direction]).astype(np.int8)
+        ).answers
         if inside[component] != outside[component]:
-            raise ReachError(
+            raise IdentifiabilityError(
                 f"some answers hold component {oracle.components[component]!r} and some do not, but no arm measures "
                 "it: nothing can be guaranteed; add an arm for it",
                 direction,

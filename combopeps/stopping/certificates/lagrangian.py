@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.constrained_argmax import force
+from combopeps.oracles.constrained_argmax import constrained_argmax
 from combopeps.posterior.normal import row_sums
 from combopeps.stopping.certificates import _kernels as kernels
 from combopeps.stopping.certificates._kernels import GRID_SIZE, MAX_MU, MIN_MU
@@ -251,8 +251,8 @@ class _Search:
         """Minimise sum_a cost_a d_a in every group: the minimiser, whether the group has a member, and the slack."""
         finite = np.where(np.isfinite(cost), cost, -1e100) if not np.isfinite(cost).all() else cost
         self.calls += len(groups)
-        found = force(self.oracle, self.sign * finite, np.where(self.inside, -groups, groups))
-        return found.answers != self.z_hat, found.obeys, found.slack
+        found = constrained_argmax(self.oracle, self.sign * finite, np.where(self.inside, -groups, groups))
+        return found.answers != self.z_hat, found.is_feasible, found.slack
 
 
 def _next_lam(lam: Array, best: Array, bracket: Array) -> Array:

@@ -31,7 +31,7 @@ from combopeps.stopping.certificates.e_process import complete_estimate
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound, unique_supports
 from combopeps.stopping.certificates.time_uniform import Bools, Outcome, can_rule_out, rule_out
 from combopeps.stopping.requests import FreshResults
-from combopeps.utils.state_dict import StateDict, array, numbers, whole
+from combopeps.utils.state_dict import StateDict, array, integer, numbers
 
 # The grid of multipliers: a fine core around the estimated best ones, and a coarse tail below it.
 _CORE_FACTOR = 1.6  # between neighbours: at most 5 % of the evidence is lost between two of them
@@ -53,7 +53,7 @@ class BettingTest:
     def __init__(self, oracle: ArgmaxOracle, delta: float, epsilon: float) -> None:
         self.oracle, self.delta, self.epsilon = oracle, delta, epsilon
         self.attempts = 0
-        self._attempt: Rounds | None = None
+        self._attempt: BettingRounds | None = None
 
     def state_dict(self) -> StateDict:
         """Return the number of attempts and the current one as plain data."""
@@ -62,8 +62,8 @@ class BettingTest:
 
     def load_state_dict(self, data: StateDict, arms: Arms) -> None:
         """Restore the state in a run with these arms."""
-        self.attempts, state = whole(data["attempts"]), data["attempt"]
-        self._attempt = None if state is None else Rounds.restored(state, arms, self.oracle, self.epsilon)
+        self.attempts, state = integer(data["attempts"]), data["attempt"]
+        self._attempt = None if state is None else BettingRounds.restored(state, arms, self.oracle, self.epsilon)
 
     def give_up(self) -> None:
         """End the current attempt, if there is one."""
@@ -104,13 +104,13 @@ class BettingTest:
         if self._attempt is None:
             self.attempts += 1
             level = self.delta / (self.attempts * (self.attempts + 1))
-            self._attempt = Rounds(data, self.oracle, z_hat, level, self.epsilon, candidates)
+            self._attempt = BettingRounds(data, self.oracle, z_hat, level, self.epsilon, candidates)
             fresh.restart()
         missing = fresh.missing(self._attempt.wanted)
         return rng.permutation(np.repeat(np.arange(len(missing)), missing))
 
 
-class Rounds:
+class BettingRounds:
     """An attempt to confirm z_hat at level alpha.
 
     Attributes
@@ -163,13 +163,13 @@ class Rounds:
         }  # fmt: skip
 
     @classmethod
-    def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> Rounds:
+    def restored(cls, data: StateDict, arms: Arms, oracle: ArgmaxOracle, epsilon: float) -> BettingRounds:
         """Return the attempt of a state dictionary."""
         rounds, d = cls.__new__(cls), oracle.dim
         rounds.oracle, rounds.epsilon, rounds.z_hat = oracle, epsilon, array(data["z_hat"], np.float64, d)
         rounds.inside, rounds.candidates = rounds.z_hat != 0.0, array(data["left"], np.bool_, d)
         rounds.gain, rounds.arm_of = arms.strongest
-        rounds.oracle_calls, rounds.rivals = whole(data["calls"]), array(data["rivals"], np.float64, None, d)
+        rounds.oracle_calls, rounds.rivals = integer(data["calls"]), array(data["rivals"], np.float64, None, d)
         rounds.statistic, rounds.threshold, rounds.weight = numbers(data["said"], 3)
         rounds.initial_counts, rounds.guess = (array(data[name], np.float64, d) for name in ("first", "guess"))
         rounds.lams = array(data["lams"], np.float64, None)

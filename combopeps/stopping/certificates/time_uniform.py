@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
-from combopeps.oracles.constrained_argmax import can_force
+from combopeps.oracles.constrained_argmax import can_constrain
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.normal import Normal
@@ -48,7 +48,7 @@ from combopeps.stopping.certificates.lagrangian import (
     lagrangian_bound,
     unique_supports,
 )
-from combopeps.utils.state_dict import StateDict, array, fill, real, whole
+from combopeps.utils.state_dict import StateDict, array, finite_float, integer, load_into
 
 Bools = NDArray[np.bool_]
 
@@ -63,7 +63,7 @@ _EVALUATIONS = 20  # of the penalty of an entry, until the best lam of its row i
 
 def can_rule_out(oracle: ArgmaxOracle) -> bool:
     """Return whether the oracle takes theta >= 0 only and finds the shortest answer through every component."""
-    if oracle.domain == "real" or not can_force(oracle):
+    if oracle.domain == "real" or not can_constrain(oracle):
         return False
     return oracle.through(np.zeros((1, oracle.dim))) is not None
 
@@ -158,15 +158,15 @@ class SupportTest:
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the findings of earlier runs."""
         dim = self.oracle.dim
-        self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), real(data["novelty"])
-        self.work = whole(data["work"])
-        fill(self.candidates, data["left"])
+        self.rivals, self.novelty = array(data["rivals"], np.float64, None, dim), finite_float(data["novelty"])
+        self.work = integer(data["work"])
+        load_into(self.candidates, data["left"])
         self._z_hat = array(data["z_hat"], np.float64, dim) if "z_hat" in data else None
 
     @staticmethod
     def fits(oracle: ArgmaxOracle, arms: Arms, z_hat: Array, epsilon: float) -> bool:
         """Return whether the test applies: unit arms, and rivals that can be listed or searched with constraints."""
-        reachable = can_force(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
+        reachable = can_constrain(oracle) or listed_rows(oracle, z_hat, epsilon) is not None
         return arms.are_units and reachable and oracle.confusions(whole=epsilon > 0) is not None
 
     def run(self, data: Measurements, z_hat: Array) -> Outcome | None:

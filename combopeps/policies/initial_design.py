@@ -1,4 +1,4 @@
-"""`Sweep`: the initial design, measured before a policy chooses: every arm n times, or a random subset of arms.
+"""`InitialDesign`: the initial design, measured before a policy chooses: every arm n times, or a random subset of arms.
 
 The design is a sequence of positions 0, 1, ...: position p is assigned to arm order[p % A], where `order` is a random
 permutation drawn once and A the number of arms in the design, and is complete when that arm has more than p // A
@@ -21,22 +21,24 @@ Arm = NDArray[np.intp]
 Counts = NDArray[np.int64]
 
 
-def sweep_length(sweep: Any) -> int:
+def initial_design_length(initial_design: Any) -> int:
     """Return how often every arm is measured in the initial design: True means once, None means 0.
 
     Examples
     --------
-    >>> sweep_length(True), sweep_length(3), sweep_length(None)
+    >>> initial_design_length(True), initial_design_length(3), initial_design_length(None)
     (1, 3, 0)
     """
-    if sweep is None:
+    if initial_design is None:
         return 0
-    if not isinstance(sweep, (int, np.integer)) or not 0 <= sweep <= LARGEST_INTEGER:
-        raise ParameterError(f"sweep must be True, or how often to measure every arm first, got {shown(sweep)}")
-    return int(sweep)
+    if not isinstance(initial_design, (int, np.integer)) or not 0 <= initial_design <= LARGEST_INTEGER:
+        raise ParameterError(
+            f"initial_design must be True, or how often to measure every arm first, got {shown(initial_design)}"
+        )
+    return int(initial_design)
 
 
-class Sweep:
+class InitialDesign:
     """Initial designs of R replications, each in a random order of its own.
 
     Parameters
@@ -52,10 +54,10 @@ class Sweep:
 
     Examples
     --------
-    >>> sweep = Sweep(3, 1, Streams.of(0, 1))
-    >>> int(sweep.pick(np.array([[1, 5, 0]]))[0])
+    >>> initial design = InitialDesign(3, 1, Streams.of(0, 1))
+    >>> int(initial design.pick(np.array([[1, 5, 0]]))[0])
     2
-    >>> sweep.left(np.array([1, 5, 0]))
+    >>> initial design.left(np.array([1, 5, 0]))
     1
     """
 
@@ -85,7 +87,7 @@ class Sweep:
                 return np.where(active, arm, -1)
             self._position += measured
 
-    def __copy__(self) -> Sweep:
+    def __copy__(self) -> InitialDesign:
         """Return a copy with positions of its own."""
         other = object.__new__(type(self))
         other.__dict__.update(vars(self) | {"_position": self._position.copy()})
