@@ -1,13 +1,15 @@
-"""What is measured at once: `SingleArms`, or `Actions` that show several components, such as every road of a route.
+"""Action sets: `SingleArms`, or `Actions` that measure several components at once (semi-bandit feedback).
 
-A policy chooses an arm number, or the row of an action; `describe` turns that choice into what a query asks for, and
-`restored` turns the numbers that are stored of a query into the choice again.
+    result of action a  =  one result of every component on it, each with the noise of that component
+    best(gain)          =  argmax_a gain(a) / cost(a)
+    gain(a) = sum_{i in a} gain_i,   cost(a) = fixed + sum_{i in a} part_i
 
-    measuring a  =  one result of every component on it, each with the noise of that component
-    best(gain)   =  argmax_a gain(a) / cost(a),   gain(a) = sum_{i in a} gain_i,   cost(a) = fixed + sum_{i in a} part_i
+An example is a route, whose measurement shows the travel time of each of its roads. The set of actions may be as large
+as Z, and is reached through an argmax oracle of its own. Where components have costs, the ratio is maximised by
+Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), mu <- gain(a) / cost(a).
 
-Actions may be as many as answers, and are reached through an argmax oracle of their own. Where parts have costs, the
-ratio is maximised by Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), mu <- gain(a) / cost(a).
+A policy chooses an arm number, or the row of an action; `describe` converts the choice into the fields of a query, and
+`restored` converts the stored numbers of a query into the choice.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.validation import as_float_array, check_kind, check_positive
 
 Mask = NDArray[np.bool_]
-_CALLS = 3  # of Dinkelbach's iteration: it ends after one to three
-_LEVELS = (0.25, 0.0)  # of the largest gain, and that itself: a part's price where only lengths >= 0 can be minimised
+_MAX_DINKELBACH_CALLS = 3
+# Where the oracle minimises lengths >= 0 only, lengths are level * (largest gain) - gain, clipped at 0. Level 1, which
+# needs no clipping, is always used; lower levels penalise actions with many components less.
+_LENGTH_LEVELS = (0.25, 0.0)
 
 
 class SingleArms:
-    """The arms of a problem, one at a time."""
+    """Action set of a problem whose arms are measured one at a time."""
 
     has_parts = False
 
@@ -45,16 +49,16 @@ class SingleArms:
         return {label: arm for arm, label in enumerate(self._arms.labels)}
 
     def parts_of(self, label: Hashable) -> tuple[int, ...]:
-        """The arm of this label."""
+        """Return the arm with this label, as a tuple."""
         return (self._numbers[label],)
 
     def describe(self, choice: Any) -> tuple[Any, tuple[int, ...], None]:
-        """Label of an arm, the arm as the only one to be read, and None."""
+        """Return the label of an arm, the arms to be read (this one), and None."""
         arm = int(choice)
         return self._arms.labels[arm], (arm,), None
 
     def restored(self, numbers: Sequence[int]) -> int:
-        """The arm of this number, in a sequence of one; ValueError for others."""
+        """Return the arm from its number, in a sequence of length 1; ValueError if it is invalid."""
         _check_numbers(numbers, len(self._arms))
         if len(numbers) != 1:
             raise ValueError("a query is for one arm")
@@ -63,25 +67,26 @@ class SingleArms:
     def cost_of_one(self, arm: int) -> float:
         return float(self._cost[arm])
 
-    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[int], None]:
-        """The first n of the arms that are wanted."""
-        return list(islice(wanted, n)), None
+    def requested(self, arms: Iterable[int], n: int) -> tuple[list[int], None]:
+        """Return the first n of the requested arms."""
+        return list(islice(arms, n)), None
 
 
 class Actions(ShortRepr):
-    """What can be measured at once: the components of any answer of an action oracle.
+    """Action set whose actions are the answers of an action oracle.
 
-    An action is a row of booleans over the components of that oracle, of which the problem may know some only.
+    An action is a row of booleans over the components of the action oracle; components that are not in the problem are
+    ignored.
 
     Parameters
     ----------
     oracle
-        Of the problem.
+        Oracle of the problem.
     actions
-        "answers": the answers of that oracle; another oracle, whose components have the same names; or rows with
+        "answers": the answers of that oracle; another oracle whose components have the same labels; or rows with
         entries 0 and 1 (K x d, or a dict label -> row).
     cost, part_cost
-        Of an action, and of each component on it that the problem knows, (d,).
+        Cost of an action, and additional cost of each component of the problem on it, (d,).
 
     Examples
     --------
@@ -113,10 +118,10 @@ class Actions(ShortRepr):
             )
         self._components = oracle.components
         number = {label: i for i, label in enumerate(oracle.components)}
-        self._numbers = [number.get(label, -1) for label in self.oracle.components]  # -1: answers do not have it
-        self._known = np.flatnonzero(np.array(self._numbers) >= 0)
-        self._number = np.array(self._numbers)[self._known]
-        if not len(self._known):
+        self._numbers = [number.get(label, -1) for label in self.oracle.components]  # -1: not in the problem
+        self._shared = np.flatnonzero(np.array(self._numbers) >= 0)
+        self._shared_number = np.array(self._numbers)[self._shared]
+        if not len(self._shared):
             raise ActionError(
                 f"actions show {short_repr(self.oracle.components[0], 40)}, ..., and nothing that answers are made of: "
                 f"{short_repr(oracle.components[0], 40)}, ..."
@@ -124,7 +129,7 @@ class Actions(ShortRepr):
         self.cost, self.part_cost = float(cost), np.zeros(oracle.dim) if part_cost is None else part_cost
         self._part_cost = self._of_actions(self.part_cost[None])[0]
         self._parts_cost = bool(self._part_cost.any())
-        # Of routes in a graph with cycles, the one with the largest gain is hard to find.
+        # An oracle for lengths >= 0 cannot maximise gains: the longest path in a graph with cycles is NP-hard.
         self.finds_best = self.oracle.domain == "real" or (self.oracle.unit > 0 and not self.part_cost.any())
         self._check_cover()
 
@@ -135,28 +140,28 @@ class Actions(ShortRepr):
         return {"actions": "answers" if self.are_answers else self.oracle, "cost": self.cost}
 
     def shown(self, actions: Mask) -> Mask:
-        """The components of the problem that actions show, (R, d)."""
+        """Return the components of the problem on each action, (R, d)."""
         if self.are_answers:
             return actions
         shown = np.zeros((len(actions), len(self._components)), dtype=bool)
-        shown[:, self._number] = actions[:, self._known]
+        shown[:, self._shared_number] = actions[:, self._shared]
         return shown
 
     def cost_of(self, actions: Mask) -> Array:
-        """What they cost, (R,)."""
+        """Return the cost of each action, (R,)."""
         return (
             np.asarray(self.cost + actions @ self._part_cost) if self._parts_cost else np.full(len(actions), self.cost)
         )
 
     def best(self, gains: Array, others: Mask | None = None) -> Mask:
-        """The action with the largest gain per cost in every row, for gains (R, d).
+        """Return the action with the largest gain per cost in every row, for gains (R, d).
 
-        Where the action oracle cannot find it, because it takes lengths >= 0 only, a good one; `others`, (R, m, .),
-        compete then.
+        Where the action oracle takes lengths >= 0 only, the maximum is heuristic, and the best of `others`, (R, m, .),
+        is returned if it has a larger ratio.
         """
         own = self._of_actions(gains)
         best = self._argmax(own)
-        for _ in range(_CALLS - 1 if self._parts_cost else 0):
+        for _ in range(_MAX_DINKELBACH_CALLS - 1 if self._parts_cost else 0):
             mu = self._rate(own, best)[:, None]
             again = self._argmax(own - mu * self._part_cost)
             better = self._rate(own, again) > mu[:, 0]
@@ -171,19 +176,19 @@ class Actions(ShortRepr):
         return np.where(better[:, None], others[rows, leader], best)
 
     def parts_of(self, label: Any) -> tuple[int, ...]:
-        """The arms that the action of this label shows, in the order in which results are told."""
+        """Return the arms on the action with this label, in the order of its results."""
         return self.decode_in_order(self.oracle.encode(label) != 0.0)[1]
 
     def describe(self, choice: Mask) -> tuple[Any, tuple[int, ...], tuple[int, ...] | None]:
-        """Label of an action, the arms to be read, and its components in the action oracle."""
+        """Return the label of an action, the arms to be read, and its components in the action oracle."""
         label, arms = self.decode_in_order(choice)
         return label, arms, tuple(np.flatnonzero(choice).tolist())
 
     def restored(self, numbers: Sequence[int]) -> Mask:
-        """The action with these components of the action oracle; ValueError unless they can be."""
+        """Return the action with these components of the action oracle; ValueError if they are invalid."""
         _check_numbers(numbers, self.oracle.dim)
         if any(one >= other for one, other in pairwise(numbers)):
-            raise ValueError("the components of an action are in increasing order")
+            raise ValueError("the components of an action must be in increasing order")
         row = np.zeros(self.oracle.dim, dtype=bool)
         row[list(numbers)] = True
         return row
@@ -191,13 +196,13 @@ class Actions(ShortRepr):
     def cost_of_one(self, action: Mask) -> float:
         return float(self.cost_of(action[None])[0])
 
-    def requested(self, wanted: Iterable[int], n: int) -> tuple[list[Mask], list[int]]:
-        """Up to n actions that show the arms that are wanted, each as often, and what is left of these."""
-        left, chosen = np.bincount(np.fromiter(wanted, dtype=np.intp), minlength=len(self._components)), list[Mask]()
+    def requested(self, arms: Iterable[int], n: int) -> tuple[list[Mask], list[int]]:
+        """Return up to n actions that measure the requested arms, and the requests that are left."""
+        left, chosen = np.bincount(np.fromiter(arms, dtype=np.intp), minlength=len(self._components)), list[Mask]()
         while left.any() and len(chosen) < n:
             action = self.best(left[None].astype(np.float64))
             shown = self.shown(action)[0]
-            if not left[shown].any():  # no action shows what is left
+            if not left[shown].any():  # no action measures the arms that are left
                 left[:] = 0
                 break
             chosen.append(action[0])
@@ -208,72 +213,72 @@ class Actions(ShortRepr):
         if self.are_answers:
             return gains
         own = np.zeros((len(gains), self.oracle.dim))
-        own[:, self._known] = gains[:, self._number]
+        own[:, self._shared] = gains[:, self._shared_number]
         return own
 
     def _rate(self, gains: Array, actions: Mask) -> Array:
         return _sums(gains, actions) / self.cost_of(actions)
 
     def _argmax(self, values: Array) -> Mask:
-        """The largest sum of values; or a large one, where the oracle takes lengths >= 0 only."""
+        """Maximise the sum of values; heuristically where the oracle takes lengths >= 0 only."""
         if self.oracle.domain == "real":
-            return self._chosen(np.sign(self.oracle.unit) * values)
+            return self._oracle_argmax(np.sign(self.oracle.unit) * values)
         if self.oracle.unit > 0:
-            return self._chosen(np.maximum(values, 0.0))
+            return self._oracle_argmax(np.maximum(values, 0.0))
         top = values.max(axis=1, keepdims=True)
-        best = self._chosen(np.maximum(top - values, 0.0))
-        for level in _LEVELS:
-            found = self._chosen(np.maximum(level * top - values, 0.0))
+        best = self._oracle_argmax(np.maximum(top - values, 0.0))
+        for level in _LENGTH_LEVELS:
+            found = self._oracle_argmax(np.maximum(level * top - values, 0.0))
             better = _sums(values, found) > _sums(values, best)
             best = np.where(better[:, None], found, best)
         return best
 
-    def _chosen(self, thetas: Array) -> Mask:
+    def _oracle_argmax(self, thetas: Array) -> Mask:
         return np.asarray(self.oracle.argmax(thetas) != 0.0)
 
     def cover(self, tie: Array | None = None) -> tuple[list[Mask], list[Hashable]]:
-        """Actions that together show all that can be shown, found greedily, and components that they leave out.
+        """Return a greedy set cover of the components by actions, and the components that are not covered.
 
-        `tie`, (d,) in 0..1, decides between actions that show as many new components.
+        `tie`, (d,) in 0..1, breaks ties between actions with as many new components.
         """
-        unseen = np.ones(len(self._components), dtype=bool)
+        uncovered = np.ones(len(self._components), dtype=bool)
         chosen = list[Mask]()
-        while unseen.any():
-            gains = unseen.astype(np.float64)
+        while uncovered.any():
+            gains = uncovered.astype(np.float64)
             if tie is not None:
                 gains += 0.5 / len(gains) * tie
             action = self._argmax(self._of_actions(gains[None]))
             shown = self.shown(action)[0]
-            if not (shown & unseen).any():
+            if not (shown & uncovered).any():
                 break
             chosen.append(action[0])
-            unseen &= ~shown
-        return chosen, [self._components[i] for i in np.flatnonzero(unseen)]
+            uncovered &= ~shown
+        return chosen, [self._components[i] for i in np.flatnonzero(uncovered)]
 
     def _check_cover(self) -> None:
-        """`ActionError` if some component is on no action that can be found; answers show what they are made of."""
+        """Raise ActionError if a component is on no action that is found."""
         if self.are_answers:
             return
         missing = self.cover()[1]
         if missing:
             raise ActionError(
                 f"no action was found that shows {short_repr(missing[0], 80)} ({len(missing)} components in "
-                f"all): nothing "
-                "can be learnt of it; add actions that do"
+                f"all): it cannot "
+                "be estimated; add actions that do"
             )
 
     def label(self, action: Mask) -> Any:
-        """One action as a person reads it."""
+        """Return the decoded label of one action."""
         return self.oracle.decode(self._vector(action))
 
     def decode_in_order(self, action: Mask) -> tuple[Any, tuple[int, ...]]:
-        """The label of one action, and the problem's components on it in the order in which a person meets them."""
+        """Return the label of one action, and the problem's components on it in the order of the label."""
         label, parts = self.oracle.decode_in_order(self._vector(action))
         own = (self._numbers[i] for i in parts)
         return label, tuple(parts) if self.are_answers else tuple(number for number in own if number >= 0)
 
     def find(self, label: Any) -> Mask:
-        """The action that a person calls so; `ActionError` if there is none."""
+        """Return the action with this label; ActionError if there is none."""
         try:
             action = self.oracle.encode(label)
             theta = np.where(action != 0.0, 1.0, -1.0) * np.sign(self.oracle.unit)
@@ -292,7 +297,7 @@ class Actions(ShortRepr):
 
 def _check_numbers(numbers: Sequence[int], limit: int) -> None:
     if any(type(number) is not int or not 0 <= number < limit for number in numbers):
-        raise ValueError("a query is for arms of the problem, or for components of its actions")
+        raise ValueError("numbers of arms or components are integers within the problem")
 
 
 def _sums(values: Array, actions: Mask) -> Array:
@@ -300,7 +305,7 @@ def _sums(values: Array, actions: Mask) -> Array:
 
 
 def _as_oracle(oracle: ArgmaxOracle, actions: Any) -> ArgmaxOracle:
-    """Whatever people state as actions."""
+    """Return the action oracle for the parameter `actions`, or raise ActionError."""
     if isinstance(actions, ArgmaxOracle):
         return actions
     if isinstance(actions, str):
@@ -317,7 +322,7 @@ def _as_oracle(oracle: ArgmaxOracle, actions: Any) -> ArgmaxOracle:
 
 
 class ListedActions(ArgmaxOracle):
-    """A few actions, as rows of 0 and 1 with labels."""
+    """Action oracle of a list of actions: rows of 0 and 1 with labels."""
 
     binary = quick = True
 
@@ -333,14 +338,14 @@ class ListedActions(ArgmaxOracle):
         return np.asarray(self.rows[(thetas @ self.rows.T).argmax(axis=1)])
 
     def decode(self, z: ArrayLike) -> Hashable:
-        """The label of the action."""
+        """Return the label of the action."""
         try:
             return self.labels[self._number[(as_vector(z, self.dim) + 0.0).tobytes()]]
         except KeyError:
             raise AnswerError("these components are none of the listed actions") from None
 
     def encode(self, answer: Any) -> Array:
-        """The row of a label."""
+        """Return the row of a label."""
         try:
             return np.array(self.rows[self.labels.index(answer)])
         except ValueError:

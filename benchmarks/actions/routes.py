@@ -14,7 +14,7 @@ from benchmarks._table import markdown
 from benchmarks._work import Workers
 from benchmarks.policies import instances
 from combopeps import Policy, Problem, ShortestPathOracle, TopTwo, load_instance, simulate
-from combopeps.policies import Uniform
+from combopeps.policies.baselines import Uniform
 from combopeps.session.trace import Crossing
 
 LEVEL = 0.95

@@ -18,7 +18,7 @@ from benchmarks.paper._cases import SEED
 from benchmarks.paper._published import CLOCK
 from benchmarks.paper._scale import Scale
 from combopeps import PEPS, ExplicitOracle, Policy, Problem, TopTwo
-from combopeps.policies import LinGame
+from combopeps.policies.baselines import LinGame
 
 TITLE = "clock"
 RIVALS = ("PEPS", "TopTwo", "LinGame")

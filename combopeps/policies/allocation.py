@@ -1,9 +1,9 @@
-"""Allocations: shares of the measurements, learnt online for R replications, tracked, or G-optimal.
+"""Allocations over arms: online learners (Hedge, AdaHedge, perturbed leader), C-tracking and the G-optimal design.
 
     lam_{t+1, x} ~ exp(eta G_{t, x}),   G_t = sum_s g_s
 
-Learners keep a distribution `lam` over arms, (R, K), in the log domain: K = 20,000 arms and gains of any size are fine.
-Arms are drawn from it (`Streams.draw`), or tracked.
+Learners keep a distribution `lam` over arms, (R, K), for R replications; weights are computed in the log domain, so
+that gains of any size are accepted. Arms are drawn from `lam` (`Streams.draw`), or chosen by C-tracking.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Hedge(ShortRepr, ArrayState):
         self.lam = np.full((replications, arms), 1.0 / arms)
 
     def update(self, gain: Array) -> None:
-        """lam ~ lam exp(eta gain)."""
+        """Update lam ~ lam exp(eta gain)."""
         self._total += gain
         self.lam = softmax(self.eta * self._total)
 
@@ -68,7 +68,7 @@ class Hedge(ShortRepr, ArrayState):
 
 
 class AdaHedge(ShortRepr, ArrayState):
-    """Exponential weights that tune their own step size (de Rooij, van Erven, Grunwald, Koolen).
+    """Exponential weights with an adaptive step size (de Rooij, van Erven, Grunwald, Koolen).
 
         eta_t = ln K / Delta_{t-1},   Delta_t = Delta_{t-1} + (m_t - lam_t @ g_t)
 
@@ -86,12 +86,12 @@ class AdaHedge(ShortRepr, ArrayState):
 
     def update(self, gain: Array) -> None:
         """Add the mixability gap to Delta, and the gain to the total."""
-        if self._log_arms == 0.0:
+        if self._log_arms == 0.0:  # a single arm
             return
         eta = self._log_arms / self._delta
         top = gain.max(axis=1, keepdims=True)
         mixed = top + np.log(_dot(self.lam, np.exp(eta * (gain - top)))) / eta
-        self._delta += np.maximum(mixed - _dot(self.lam, gain), 0.0)
+        self._delta += np.maximum(mixed - _dot(self.lam, gain), 0.0)  # non-negative up to rounding
         self._total += gain
         self.lam = softmax(self._log_arms / self._delta * self._total)
 
@@ -100,10 +100,11 @@ class AdaHedge(ShortRepr, ArrayState):
 
 
 class PerturbedLeader(ArrayState):
-    """Follow the perturbed leader, where a choice takes several components at once: one argmax instead of a
-    distribution over all choices (Kalai and Vempala).
+    """Follow the perturbed leader over combinatorial actions (Kalai and Vempala).
 
         a_t = argmax_a sum_{i in a} (G_i + c_t w_i),   c_t^2 = 1 + sum_s max_i g_{s, i}^2,   w_i ~ N(0, 1)
+
+    One argmax replaces a distribution over all actions.
 
     Examples
     --------
@@ -120,28 +121,28 @@ class PerturbedLeader(ArrayState):
         self._squares = np.ones((replications, 1))
 
     def update(self, gain: Array) -> None:
-        """Add the gains of a round."""
+        """Add the gains of one round."""
         self._total += gain
         self._squares += gain.max(axis=1, keepdims=True) ** 2
 
     def scores(self, normals: Array) -> Array:
-        """What to maximise in the next round."""
+        """Return the perturbed totals, whose sum over an action is maximised in the next round."""
         return np.asarray(self._total + np.sqrt(self._squares) * normals)
 
 
 def _dot(a: Array, b: Array) -> Array:
-    """Row by row, as a column."""
+    """Return the dot products of rows, (R, 1)."""
     return np.asarray(np.einsum("rk,rk->r", a, b)[:, None])
 
 
 def softmax(score: Array) -> Array:
-    """Row by row, without overflow."""
+    """Return the softmax of every row, computed without overflow."""
     weight = np.exp(score - score.max(axis=1, keepdims=True))
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
 
 def per_cost(lam: Array, cost: Array | None) -> Array:
-    """Shares of the cost as shares of the measurements, (R, K); None where costs are equal."""
+    """Convert shares of the cost into shares of the measurements, (R, K); `cost` is None where costs are equal."""
     if cost is None:
         return lam
     rate = lam / cost
@@ -149,9 +150,9 @@ def per_cost(lam: Array, cost: Array | None) -> Array:
 
 
 class CTracking(ArrayState):
-    """x_t = argmax_x sum_{s <= t} lam_{s, x} - N_{t-1, x}: the arm that lags most behind its cumulated share.
+    """C-tracking: x_t = argmax_x sum_{s <= t} lam_{s, x} - N_{t-1, x}.
 
-    N counts what was picked here, so that arms asked for in a batch count at once.
+    N counts the arms that were picked, before their results arrive, so that batches are tracked correctly.
 
     Examples
     --------
@@ -163,11 +164,11 @@ class CTracking(ArrayState):
     _arrays = ("_lag",)
 
     def __init__(self, arms: int, streams: Streams) -> None:
-        self._lag = 1e-9 * streams.normal(arms)  # a tiny random start breaks ties
+        self._lag = 1e-9 * streams.normal(arms)  # random ties
         self._rows = np.arange(len(streams))
 
     def pick(self, lam: Array) -> Arm:
-        """The arm of every replication, (R,), after its share lam, (R, K) or (K,), was added."""
+        """Add the shares lam, (R, K) or (K,), and return the arm with the largest deficit per replication, (R,)."""
         self._lag += lam
         arm: Arm = self._lag.argmax(axis=1)
         self._lag[self._rows, arm] -= 1.0
@@ -175,7 +176,7 @@ class CTracking(ArrayState):
 
 
 def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000) -> Array:
-    """A design within the relative `gap` of the G-optimal one, by Frank-Wolfe steps with away steps.
+    """Compute a G-optimal design up to a relative `gap`, by the Frank-Wolfe algorithm with away steps.
 
         lam_G = argmin_lam max_x x' A(lam)^-1 x,   A(lam) = sum_x lam_x x x'
 
@@ -207,7 +208,7 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
         worst = int(support[width[support].argmin()])
         if width[best] - rank >= rank - width[worst]:
             chosen, move = best, (width[best] / rank - 1.0) / (width[best] - 1.0)
-        else:  # an away step, at most until the arm is gone
+        else:  # an away step, limited so that the arm's share stays non-negative
             limit = lam[worst] / (1.0 - lam[worst]) if lam[worst] < 1.0 else 0.0
             ideal = (1.0 - width[worst] / rank) / (width[worst] - 1.0) if width[worst] > 1.0 else np.inf
             chosen, move = worst, -min(limit, ideal)
@@ -219,7 +220,7 @@ def g_optimal(arms: Arms | Array, *, gap: float = 1e-3, max_steps: int = 100_000
 
 
 def _unit_design(arms: Arms) -> Array:
-    """One arm per component, the one with the largest coefficient: uniform over components."""
+    """Return the uniform design over components, each measured by its arm with the largest coefficient."""
     gain, arm_of = arms.strongest
     chosen = arm_of[gain > 0.0]
     lam = np.zeros(len(arms))
@@ -228,7 +229,7 @@ def _unit_design(arms: Arms) -> Array:
 
 
 def _reduced(matrix: Array) -> Array:
-    """Coordinates of the arms in their own span."""
+    """Return coordinates of the arms in their span."""
     u, singular, _ = np.linalg.svd(matrix, full_matrices=False)
     kept = singular > singular[0] * max(matrix.shape) * np.finfo(float).eps
     return np.asarray(u[:, kept] * singular[kept])

@@ -1,15 +1,17 @@
 """`Policy`: base class of sampling policies.
 
-    choose()                  the next arm of R replications, given the posterior and the counts
-    learn(arm, y)             update the posterior with one result in every replication
+    V += weight x x',   S += weight x y        Gaussian posterior, with its prior
+    n_x += weight,      s_x += weight y        sufficient statistics of each arm, without a prior
+
+The interface consists of
+
+    choose()                                next arm of R replications, given the posterior and the counts
+    learn(arm, y)                           update the posterior with one result in every replication
     state_dict(), load_state_dict(data)
 
-A policy has no queries and no labels: a `Session` asks for its choices and passes results on, a simulation calls the
-same methods for hundreds of replications at once. A result of arm x is divided by the arm's noise, and has the weight
-of so many ordinary measurements of it:
-
-    V += weight x x',   S += weight x y        in the posterior, under its prior
-    n_x += weight,      s_x += weight y        arm by arm, for what rests on data alone
+A policy handles neither queries nor labels: a `Session` requests its choices and passes the results to it, and a
+simulation calls the same methods for hundreds of replications at once. y is in units of the arm's noise; a result of
+weight w counts as w measurements with the noise stated in the problem.
 """
 
 from __future__ import annotations
@@ -45,16 +47,16 @@ from combopeps.utils.validation import check_kind, check_positive
 Arm = NDArray[np.intp]
 
 _T = TypeVar("_T")
-_TIE = 1e-9  # relative to what the prior, or one measurement, says about a component
-_DESIGN = 8  # arms of the initial design, where the prior is estimated
-_ULPS = 16 * np.finfo(np.float64).eps
+_TIE_SCALE = 1e-9  # relative to the std of a component under the prior, or after one measurement
+_PRIOR_DESIGN_ARMS = 8  # arms of the initial design where the prior is estimated
+_ROUNDING = 16 * np.finfo(np.float64).eps
 
 
 class Policy(ShortRepr, ABC):
-    """Chooses what to measure next, for R independent replications.
+    """Base class of sampling policies: choose the next arm in R independent replications.
 
-    A policy of your own needs `choose`, and `state_dict` with `load_state_dict` if it keeps more state than the base
-    class. `check_policy` tests it.
+    A subclass implements `choose`, and extends `state_dict` and `load_state_dict` if it keeps more state than the base
+    class. `check_policy` tests a subclass.
 
     Parameters
     ----------
@@ -63,32 +65,31 @@ class Policy(ShortRepr, ABC):
     rng
         Seed, generator, or None for an unpredictable one.
     sampler
-        Sampler of alternatives; by default the one that suits the problem.
+        Sampler of alternatives; by default selected by the problem.
     prior_precision
-        V_0 = prior_precision * I; by default 1 / prior_std^2 of the problem, component by component.
+        V_0 = prior_precision * I; by default diag(1 / prior_std^2) with the problem's `prior_std`.
     replications
         Number of independent runs.
     streams
         Random streams of the replications, instead of `rng`.
     initial_design
-        Measure every arm so many times (True: once) before anything is chosen. Earlier measurements of an arm, and
-        those under way, count. The order is random in each replication.
+        Initial design: how often every arm is measured before `choose` is called (True: once). Earlier measurements of
+        an arm and open queries count. The order is random in each replication.
 
     Attributes
     ----------
     posterior
         Posterior N(theta_hat, V^-1) of every replication: `posterior.theta_hat`, `posterior.std`.
     pulls
-        How often each arm was measured, (R, K).
+        Number of measurements of each arm, (R, K).
     weights, totals
-        What these measurements are worth, in ordinary ones, and the sums of their results, each times what it is worth,
-        in units of the noise, (R, K).
+        Sum of the weights of these measurements, and weighted sum of their results in units of the noise, (R, K).
     actions
-        How many actions were measured, where measurements are actions, (R,).
+        Number of actions measured, where measurements are actions, (R,).
     streams
-        Random numbers; draw from no other source.
+        Random numbers; the only source a policy may draw from.
     alternatives
-        Samples parameters under which another answer is best.
+        Sampler of parameters under which another answer is best.
     lock
         Held while a session changes the policy.
 
@@ -110,11 +111,11 @@ class Policy(ShortRepr, ABC):
     by_name = True
     """Whether the class can be created by its registered name, without options of its own."""
     learns_from_choices = False
-    """Whether later choices rest on earlier ones, not on the data alone: a `Campaign` stores that in checkpoints."""
+    """Whether choices depend on earlier choices besides the data; a `Campaign` then stores the state in checkpoints."""
     t = 0
-    """Rounds, for policies that count them in `choose`; rounds of the initial design are added."""
+    """Number of rounds, for policies that count them in `choose`; rounds of the initial design are included."""
     _learners: ClassVar[tuple[str, ...]] = ()
-    """Attributes with a `state_dict` of their own, or None, that are part of the state."""
+    """Attributes that are part of the state: objects with a `state_dict`, or None."""
     _fantasy_state: ClassVar[tuple[str, ...]] = ("posterior", "pulls", "weights", "totals", "_initial_design")
 
     def __init__(
@@ -135,7 +136,7 @@ class Policy(ShortRepr, ABC):
         if streams is not None:
             check_kind("streams", streams, Streams)
         self.streams = streams or Streams.of(rng, replications)
-        # A fixed, tiny random vector decides between answers that the data cannot tell apart: no index is favoured.
+        # Ties between answers are broken by a small random vector, fixed per run, so that no index is favoured.
         self._tie_direction = self.streams.normal(problem.oracle.dim)
         if prior_precision is not None:
             check_positive("prior_precision", prior_precision)
@@ -150,20 +151,20 @@ class Policy(ShortRepr, ABC):
         self._bounds = problem.space.bounds(oracle.dim)
         self.lock = SessionLock()
         self._initial_design: InitialDesign | None = None
-        self.initial_design_wanted = 0  # how often every arm is measured first by request
-        self._min_readings = 1  # of every component, where measurements are actions, before anything is chosen
+        self.initial_design_wanted = 0  # measurements per arm in the initial design, as requested by the user
+        self._min_readings = 1  # measurements of every component before `weigh` is used, where measurements are actions
         if problem.measures_actions:
             if type(self).weigh is Policy.weigh:
-                self.weigh()  # raises, and says why
+                self.weigh()  # raises ParameterError: this policy does not support actions
         elif self._prior is not None:
             repeats = 0 if self._level is None else MIN_DOF
-            some = min(len(problem.arms), _DESIGN)
-            self._initial_design = InitialDesign(len(problem.arms), 0, self.streams, some=(some, some + repeats))
+            subset = min(len(problem.arms), _PRIOR_DESIGN_ARMS)
+            self._initial_design = InitialDesign(len(problem.arms), 0, self.streams, subset=(subset, subset + repeats))
         if times:
             self.initial_design(times)
 
     def _begin(self) -> None:
-        """The state before the first result."""
+        """Set the state before the first result."""
         problem, replications, precision = self.problem, len(self.streams), self._prior_precision
         mean, std = problem.prior_mean, problem.prior_std
         if precision is not None:
@@ -188,7 +189,7 @@ class Policy(ShortRepr, ABC):
         self._scale_tie()
 
     def _scale_tie(self) -> None:
-        """Make the tie breaker small against what the prior, or one measurement, says about a component."""
+        """Scale the tie breaker to `_TIE_SCALE` times the std of a component."""
         problem, prior = self.problem, self.posterior.prior
         if prior is None:
             assert problem.prior_std is not None
@@ -198,56 +199,57 @@ class Policy(ShortRepr, ABC):
             )
         else:
             std, mean = prior.precision.max(axis=1)[:, None] ** -0.5, np.abs(prior.mean).max(axis=1)[:, None]
-        size = _TIE * np.minimum(std, self.posterior.sigma[:, None] / problem.signal.size)
-        self._tie = np.maximum(size, _ULPS * mean) * self._tie_direction  # or rounding would swallow it
+        size = _TIE_SCALE * np.minimum(std, self.posterior.sigma[:, None] / problem.signal.size)
+        # At least the rounding error of theta_hat: a smaller tie breaker would be lost in the sum.
+        self._tie = np.maximum(size, _ROUNDING * mean) * self._tie_direction
         self._tie_size = 2.0 * float(np.abs(self._tie).sum(axis=1).max())
 
     def reset(self) -> None:
-        """Forget all results; learners keep their state."""
+        """Discard all results; learners keep their state."""
         self._begin()
         if self._initial_design is not None:
             self._initial_design.restart()
 
     def __repr__(self) -> str:
-        side = "" if self.replications == 1 else f" in each of {self.replications} replications"
-        return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{side})"
+        suffix = "" if self.replications == 1 else f" in each of {self.replications} replications"
+        return f"{type(self).__name__}({self.problem!r}, {self.samples} samples{suffix})"
 
     def _summary(self) -> Mapping[str, Any]:
         common = {"problem": self.problem, "samples": self.samples, "replications": self.replications}
         return common | {name: value for name, value in stored_options(self).items() if name != "streams"}
 
-    # Learning.
+    # Update of the posterior and the sufficient statistics.
 
     def learn(self, arm: ArrayLike, y: ArrayLike, weight: float = 1.0, count: int = 1) -> None:
-        """One result in every replication: of `count` measurements, worth `weight` ordinary ones of the arm."""
-        value = self._in_units(arm, y)
+        """Update with one result per replication: the mean of `count` measurements, of weight `weight`."""
+        value = self._in_noise_units(arm, y)
         self.posterior.update(arm, value, weight)
         self._count(arm, value, weight, count)
 
-    def _in_units(self, arm: Any, y: Any) -> Any:
-        """y in units of the noise."""
+    def _in_noise_units(self, arm: Any, y: Any) -> Any:
+        """Return y in units of the noise."""
         try:
             if type(arm) is int and type(y) is float:
                 return y * self._per_noise.item(arm)
-            with np.errstate(over="ignore"):  # what is too large is refused by the posterior
+            with np.errstate(over="ignore"):  # the posterior raises on infinite values
                 return np.asarray(y, dtype=np.float64) * self._per_noise[np.asarray(arm)]
         except (IndexError, TypeError, ValueError) as cause:
             raise ParameterError(f"arm and y must be numbers, or one per replication: {cause}") from None
 
     def _count(self, arm: ArrayLike, value: Any, weight: float, count: int) -> None:
-        at: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
-        self.pulls[at] += count
-        self.weights[at] += weight
-        self.totals[at] += value * weight
+        index: Any = (0, arm) if self.replications == 1 else (np.arange(self.replications), np.asarray(arm))
+        self.pulls[index] += count
+        self.weights[index] += weight
+        self.totals[index] += value * weight
         if self._level is not None:
-            self._level.see(at, value, weight)
+            self._level.see(index, value, weight)
         if self._refresh is not None and self._refresh.count(1):
             self.restate()
 
     def second_posterior(self) -> GaussianPosterior | None:
-        """Return the posterior under the second estimate of an estimated prior (`HierarchicalPrior`); None if stated.
+        """Return the posterior under the second estimate of the prior (`HierarchicalPrior`); None if it is stated.
 
-        Noise that is estimated, too, is larger there by its standard error, sigma / sqrt(2 dof).
+        If the noise is estimated too, it is increased by its standard error, sigma / sqrt(2 dof).
         """
         if self._prior is None or self._prior.std_known:
             return None
@@ -264,29 +266,30 @@ class Policy(ShortRepr, ABC):
         weights: Sequence[float] | Array | None = None,
         counts: Sequence[int] | Arm | None = None,
     ) -> None:
-        """Results of one replication, in their order; all at once unless a policy has a `learn` of its own."""
-        worth = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
-        times = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
+        """Update with results of one replication, in order; vectorised unless a subclass overrides `learn`."""
+        w = np.ones(len(ys)) if weights is None else np.asarray(weights, dtype=np.float64)
+        n = np.ones(len(ys), dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
         if type(self).learn is Policy.learn:
             arm = np.asarray(arms, dtype=np.intp)
             values = np.asarray(ys, dtype=np.float64) * self._per_noise[arm]
             done = 0 if self._refresh is None else self._refresh.last_due(len(arm))
-            if done:  # then the posterior begins anew
-                self._count_many(arm[:done], values[:done], worth[:done], times[:done])
+            # At the last refresh the posterior is computed from the sums: rank-one updates before it are not needed.
+            if done:
+                self._count_many(arm[:done], values[:done], w[:done], n[:done])
                 self.restate()
-            self.posterior.update_many(arm[done:], values[done:], worth[done:])
-            self._count_many(arm[done:], values[done:], worth[done:], times[done:])
+            self.posterior.update_many(arm[done:], values[done:], w[done:])
+            self._count_many(arm[done:], values[done:], w[done:], n[done:])
         elif weights is None and counts is None:
-            for one, y in zip(arms, ys, strict=True):
-                self.learn(int(one), float(y))
+            for x, y in zip(arms, ys, strict=True):
+                self.learn(int(x), float(y))
         else:
-            for one, y, weight, count in zip(arms, ys, worth.tolist(), times.tolist(), strict=True):
-                self.learn(int(one), float(y), weight, count)
+            for x, y, weight, count in zip(arms, ys, w.tolist(), n.tolist(), strict=True):
+                self.learn(int(x), float(y), weight, count)
 
     def learn_action(self, actions: Mask, ys: Array) -> None:
-        """One action in every replication, (R, .), and the results of all that it shows, (R, d)."""
+        """Update with one action per replication, (R, .), and the results of the components on it, (R, d)."""
         rows, arms = np.nonzero(self._action_set.shown(actions))
-        if self._refresh is not None:  # which counts results one by one
+        if self._refresh is not None:  # the refresh schedule counts single results
             self._single("learning from actions with an estimated prior or noise")
             self.learn_many(arms, ys[0, arms])
         else:
@@ -298,7 +301,7 @@ class Policy(ShortRepr, ABC):
         self.count_actions(actions)
 
     def count_actions(self, actions: Mask) -> None:
-        """One was measured in every replication; what it showed has been learnt."""
+        """Count one action in every replication, and its cost; its results are learnt separately."""
         self.actions += 1
         self._actions_cost += self._action_set.cost_of(actions)
 
@@ -312,7 +315,10 @@ class Policy(ShortRepr, ABC):
             self._refresh.count(len(arm))
 
     def restate(self, sigma: Array | None = None, dof: Array | None = None) -> None:
-        """Start the posterior anew with estimates of noise (or these) and prior, where they are not stated."""
+        """Recompute the posterior with new estimates of noise and prior, where the problem does not state them.
+
+        `sigma` and `dof` replace the estimate of the noise.
+        """
         if sigma is None or dof is None:
             sigma, dof = self.posterior.sigma, self.posterior.dof
             if self._level is not None:
@@ -322,45 +328,45 @@ class Policy(ShortRepr, ABC):
         self._scale_tie()
 
     def measurements(self) -> Measurements:
-        """All that has been measured, arm by arm, with the noise as the posterior has it; of one replication."""
+        """Return the sufficient statistics of each arm, with the posterior's noise; for one replication."""
         self._single("measurements")
         pulls, variance = self.pulls[0].astype(np.float64), self.posterior.sigma.item(0) ** 2
         return Measurements(self.problem.signal, self.weights[0] / variance, self.totals[0] / variance, pulls)
 
     def expect(self, arms: Sequence[int]) -> None:
-        """For a copy with fantasies: update as if each arm had been measured once, with its expected result."""
+        """Update as if each arm had been measured once with its expected result; for copies with fantasies."""
         arm = np.asarray(arms, dtype=np.intp)
         means, weights = self.posterior.expect(arm), self.weights[0, arm]
-        known = weights > 0.0  # by data alone, where there are any
-        means = np.where(known, self.totals[0, arm] / np.where(known, weights, 1.0), means)
+        measured = weights > 0.0  # their expected result is their sample mean, so that sample means do not change
+        means = np.where(measured, self.totals[0, arm] / np.where(measured, weights, 1.0), means)
         for sums, value in ((self.pulls, 1), (self.weights, 1.0), (self.totals, means)):
             np.add.at(sums[0], arm, value)
 
     @property
     def samples(self) -> int:
-        """Measurements learnt from, per replication."""
+        """Number of measurements per replication."""
         return int(self.pulls[0].sum())
 
     @property
     def actions_made(self) -> int | None:
-        """How many actions one replication has measured; None where measurements are single."""
+        """Number of actions measured in one replication; None where single arms are measured."""
         return self.actions.item(0) if self.problem.measures_actions else None
 
     @property
     def spent(self) -> Array:
-        """What all measurements have cost, (R,)."""
+        """Total cost of the measurements, (R,)."""
         return self._actions_cost if self.problem.measures_actions else np.asarray(self.pulls @ self.problem.cost)
 
     @property
     def noise_estimate(self) -> NoiseEstimate | None:
-        """How large the noise is, where the problem leaves that open; None where it does not, or not yet known."""
+        """Estimate of the noise; None if the problem states it, or before it can be estimated."""
         return None if self._level is None else self._level.describe(self.weights, self.totals)
 
     def _single(self, what: str) -> None:
         if self.replications != 1:
             raise ParameterError(f"{what} is for one replication; this policy runs {self.replications}")
 
-    # Choosing.
+    # Choice of arms and actions.
 
     @abstractmethod
     def choose(self) -> Arm:
@@ -371,16 +377,18 @@ class Policy(ShortRepr, ABC):
         return self.next_actions() if self.problem.measures_actions else self.next_arms()
 
     def next_arms(self) -> Arm:
-        """Return the next arm of every replication: of the initial design while it lasts, then by `choose`.
+        """Return the next arm of every replication: from the initial design until it is complete, then by `choose`.
 
-        Where no alternative exists there is nothing to learn, and the least measured arm is returned.
+        Where no alternative exists, the least measured arm is returned.
         """
-        swept = (
-            None if self._initial_design is None or self._initial_design.over else self._initial_design.pick(self.pulls)
+        design = (
+            None
+            if self._initial_design is None or self._initial_design.is_complete
+            else self._initial_design.pick(self.pulls)
         )
-        if swept is not None and (swept >= 0).all():
+        if design is not None and (design >= 0).all():
             self.t += 1
-            return swept
+            return design
         try:
             arm = self.choose()
         except NoAlternativeError:
@@ -388,13 +396,18 @@ class Policy(ShortRepr, ABC):
         except BaseException:
             self._drop_cache()
             raise
-        return arm if swept is None else np.where(swept >= 0, swept, arm)
+        return arm if design is None else np.where(design >= 0, design, arm)
 
     def weigh(self) -> tuple[Array, Mask | None]:
-        """Where measurements are actions: return the information gain of one more result of every component, (R, d).
+        """Return the information gain of one more result of every component, where measurements are actions.
 
-        And answers, (R, m, d), that may be better actions than what these gains alone lead to, where the best action is
-        hard to find; or None.
+        Returns
+        -------
+        gains
+            (R, d).
+        candidates
+            Where the action of the largest total gain is hard to compute: answers, (R, m, d), that are compared with
+            the action found heuristically. None otherwise.
         """
         raise ParameterError(
             f"{type(self).__name__} chooses single arms, and this problem is measured by actions: use top-two, "
@@ -402,36 +415,37 @@ class Policy(ShortRepr, ABC):
         )
 
     def next_actions(self) -> Mask:
-        """Return the next action of every replication: first those that show unseen components, then by `weigh`."""
+        """Return the next action of every replication: first those with unmeasured components, then by `weigh`."""
         actions: Any = self._action_set
-        unseen = np.asarray(self.pulls < self._min_readings)
-        news: Mask = np.zeros(self.replications, dtype=bool)
-        if unseen.any():
-            tie = 0.5 / unseen.shape[1] * (self._tie > 0.0)
-            found = actions.best(unseen + tie)
-            news = np.asarray((actions.shown(found) & unseen).any(axis=1))
-            if news.all():
-                return np.asarray(found)
+        unmeasured = np.asarray(self.pulls < self._min_readings)
+        covers_new: Mask = np.zeros(self.replications, dtype=bool)
+        if unmeasured.any():
+            # A bonus below 1 / d per component never outweighs one more unmeasured component.
+            tie = 0.5 / unmeasured.shape[1] * (self._tie > 0.0)
+            covering = actions.best(unmeasured + tie)
+            covers_new = np.asarray((actions.shown(covering) & unmeasured).any(axis=1))
+            if covers_new.all():
+                return np.asarray(covering)
         try:
-            gains, rivals = self.weigh()
+            gains, candidates = self.weigh()
         except NoAlternativeError:
-            gains, rivals = 1.0 / (1.0 + self.weights), None
+            gains, candidates = 1.0 / (1.0 + self.weights), None
         except BaseException:
             self._drop_cache()
             raise
-        # Of actions with equal gains, the one whose parts are known least.
-        size = _TIE * gains.max(axis=1, keepdims=True)
-        best = actions.best(gains + size / (1.0 + self.weights), rivals if actions.are_answers else None)
-        return np.where(news[:, None], found, best) if news.any() else np.asarray(best)
+        # Among actions with equal gains, prefer the one whose components were measured least.
+        size = _TIE_SCALE * gains.max(axis=1, keepdims=True)
+        best = actions.best(gains + size / (1.0 + self.weights), candidates if actions.are_answers else None)
+        return np.where(covers_new[:, None], covering, best) if covers_new.any() else np.asarray(best)
 
     def begin_with_every_arm(self, times: int = 1) -> None:
-        """For policies whose method begins so: measure every arm first, unless an initial design exists."""
+        """Require that every arm is measured `times` times first, as part of a policy's method."""
         if self._initial_design is None:
             self._initial_design = InitialDesign(len(self.problem.arms), times, self.streams)
         self._initial_design.times = max(self._initial_design.times, times)
 
     def initial_design(self, times: bool | int = True) -> None:
-        """Measure every arm so many times before anything else is chosen: see the parameter of that name."""
+        """Request an initial design: measure every arm `times` times before `choose` is called."""
         length = initial_design_length(times)
         if length:
             self.begin_with_every_arm(length)
@@ -440,7 +454,7 @@ class Policy(ShortRepr, ABC):
 
     @property
     def unswept(self) -> int:
-        """Measurements that an initial design still takes; of one replication."""
+        """Number of measurements left in a requested initial design; for one replication."""
         return (
             self._initial_design.left(self.pulls[0])
             if self._initial_design is not None and self.initial_design_wanted
@@ -449,46 +463,46 @@ class Policy(ShortRepr, ABC):
 
     @property
     def default_initial_design(self) -> int:
-        """How often every arm is measured first, by request or as part of the method."""
+        """How often every arm is measured in the initial design, by request or as part of the method."""
         return 0 if self._initial_design is None else self._initial_design.times
 
     def with_fantasies(self) -> Self:
-        """Return a copy with statistics of its own, to imagine results in; it shares streams, samplers and learners.
+        """Return a copy for fantasies: statistics are copied; streams, samplers and learners are shared.
 
-        A policy that keeps more statistics than the base class, and chooses by them, copies these too.
+        A policy whose `choose` depends on further statistics copies these too.
         """
-        twin = copy.copy(self)
-        twin.posterior, twin._initial_design = self.posterior.copy(), copy.copy(self._initial_design)
-        twin.pulls, twin.weights, twin.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
-        return twin
+        other = copy.copy(self)
+        other.posterior, other._initial_design = self.posterior.copy(), copy.copy(self._initial_design)
+        other.pulls, other.weights, other.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
+        return other
 
     def without_cache(self) -> Self:
-        """Return a copy whose samplers have found no facets: what it computes depends on data and streams alone."""
-        twin = copy.copy(self)
-        twin.alternatives = copy.copy(self.alternatives)
-        twin.alternatives.forget()
-        return twin
+        """Return a copy without cached facets: its choices depend on data and streams only."""
+        other = copy.copy(self)
+        other.alternatives = copy.copy(self.alternatives)
+        other.alternatives.forget()
+        return other
 
-    def adopt(self, twin: Self) -> None:
-        """Take over the state that a copy with fantasies has changed in `choose`; not its fantasies."""
-        self.__dict__.update({name: value for name, value in vars(twin).items() if name not in self._fantasy_state})
+    def adopt(self, other: Self) -> None:
+        """Take over the state that `choose` changed in a copy with fantasies, without the fantasies."""
+        self.__dict__.update({name: value for name, value in vars(other).items() if name not in self._fantasy_state})
 
     def z_hat(self, posterior: GaussianPosterior | None = None) -> Array:
         """Return the current answers, (R, d): argmax z @ theta_hat, theta_hat projected on Theta."""
         theta_hat = (self.posterior if posterior is None else posterior).theta_hat
         if isinstance(self.problem.space, RealSpace):
             return self._argmax(theta_hat + self._tie)
-        return self._argmax(_broken(theta_hat, self._tie, *self._bounds))
+        return self._argmax(_add_tie_breaker(theta_hat, self._tie, *self._bounds))
 
     def _argmax(self, thetas: Array) -> Array:
         answers = self.alternatives.answers(thetas)
         self.watch.countdown -= 1
         if self.watch.countdown <= 0:
-            self.watch.check(thetas, answers, self._tie_size)  # a solver may be too coarse for the tie breaker
+            self.watch.check(thetas, answers, self._tie_size)  # the tie breaker may be below a solver's tolerance
         return answers
 
     def guarded(self, work: Callable[[], _T]) -> _T:
-        """Call `work`, which uses the cached facets; if it raises, they are dropped, as they may be half updated."""
+        """Call `work`, which uses cached facets; if it raises, drop the cache, which may be partly updated."""
         try:
             return work()
         except BaseException:
@@ -496,7 +510,7 @@ class Policy(ShortRepr, ABC):
             raise
 
     def state_dict(self) -> StateDict:
-        """Return the state; a policy that keeps more adds it."""
+        """Return the state; a subclass adds its own."""
         learners = {
             name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_initial_design", *self._learners)
         }
@@ -508,11 +522,11 @@ class Policy(ShortRepr, ABC):
         }  # fmt: skip
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Restore the state into a policy that was created in the same way; ValueError if numbers contradict others."""
+        """Restore the state of a policy that was created in the same way; ValueError if it is inconsistent."""
         for name in ("pulls", "weights", "totals", "actions", "_actions_cost"):
             load_into(getattr(self, name), data[name.lstrip("_")])
         if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
-            raise ValueError("what is measured counts, and is worth something")
+            raise ValueError("pulls must be non-negative, and weights positive for measured arms only")
         for name in ("_level", "_refresh", "_initial_design", *self._learners):
             if getattr(self, name) is not None:
                 getattr(self, name).load_state_dict(data[name.lstrip("_")])
@@ -526,70 +540,70 @@ class Policy(ShortRepr, ABC):
         self.posterior.check_sums(self.weights, self.totals)
 
     def _drop_cache(self) -> None:
-        """An interrupted sampler may hold half of an update: begin without cached facets."""
+        """Drop cached facets: an interrupted sampler may have updated them partly."""
         with Atomic(self.lock):
             self.alternatives.forget()
 
 
 @njit(cache=True, nogil=True)
-def _broken(theta: Array, tie: Array, low: Array, high: Array) -> Array:
-    """Theta plus the tie breaker, projected on the box, (R, d).
+def _add_tie_breaker(theta: Array, tie: Array, low: Array, high: Array) -> Array:
+    """Return theta plus the tie breaker, projected on the box, (R, d).
 
-    At a boundary the tie breaker points inwards: projected with the rest, half of it would be lost there.
+    At a boundary the tie breaker points inwards; otherwise the projection would remove half of its entries.
     """
     out = np.empty(theta.shape)
     for r in range(theta.shape[0]):
         for i in range(theta.shape[1]):
-            inside, by = min(max(theta[r, i], low[i]), high[i]), tie[r, i]
-            if inside <= low[i]:
-                by = abs(by)
-            elif inside >= high[i]:
-                by = -abs(by)
-            out[r, i] = min(max(inside + by, low[i]), high[i])
+            projected, shift = min(max(theta[r, i], low[i]), high[i]), tie[r, i]
+            if projected <= low[i]:
+                shift = abs(shift)
+            elif projected >= high[i]:
+                shift = -abs(shift)
+            out[r, i] = min(max(projected + shift, low[i]), high[i])
     return out
 
 
 class Fantasies:
-    """Successive choices of a policy with one replication while some arms are being measured.
+    """Successive choices of a policy with one replication while queries are open.
 
-    An open query counts as if it had been answered with its expected result: V += x x', theta_hat unchanged, one more
-    pull. Otherwise two choices from the same posterior would be for the same arm. Only a copy of the policy holds
-    fantasies; while there are none, the policy chooses itself and nothing is copied.
+    An open query counts as answered with its expected result: V += x x', theta_hat unchanged, one more pull. Without
+    this, successive choices from the same posterior would select the same arm. Fantasies are added to a copy of the
+    policy; without open queries nothing is copied.
 
     Parameters
     ----------
     policy
         The policy.
     arms
-        Arms of open queries, each as often as it is being measured.
+        Arms of open queries; an arm of several queries is repeated.
     """
 
     def __init__(self, policy: Policy, arms: Sequence[int]) -> None:
         self._policy = policy
-        self._twin: Policy | None = None
-        self._new = list(arms)  # not in the twin yet
+        self._copy: Policy | None = None
+        self._pending = list(arms)  # not yet added to the copy
 
     def choose(self, stream: int) -> Any:
-        """Return the next arm, or the next action, with random numbers of this stream; it is not added."""
-        if self._new:
-            if self._twin is None:
-                self._twin = self._policy.with_fantasies()
-            self._twin.expect(self._new)
-            self._new = []
-        chooser = self._policy if self._twin is None else self._twin
-        chooser.streams.seek(stream)
-        chosen = chooser.next_choices()
-        if self._twin is not None:
-            self._policy.adopt(self._twin)
+        """Return the next arm or action, with random numbers of this stream, without adding it."""
+        if self._pending:
+            if self._copy is None:
+                self._copy = self._policy.with_fantasies()
+            self._copy.expect(self._pending)
+            self._pending = []
+        policy = self._policy if self._copy is None else self._copy
+        policy.streams.seek(stream)
+        chosen = policy.next_choices()
+        if self._copy is not None:
+            self._policy.adopt(self._copy)
         return chosen[0]
 
     def add(self, arms: Sequence[int]) -> None:
         """Add the arms of one more open query."""
-        self._new.extend(arms)
+        self._pending.extend(arms)
 
 
 def check_unbounded(policy: Policy) -> None:
-    """Refuse a bounded Theta."""
+    """Raise SpaceError if Theta is bounded."""
     if not isinstance(policy.problem.space, RealSpace):
         raise SpaceError(
             f"{type(policy).__name__} is written for Theta = R^d, got {policy.problem.space!r}; use TopTwo or PEPS"

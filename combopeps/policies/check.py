@@ -1,4 +1,4 @@
-"""`check_policy`: the contract of `Policy` and two statistical tests, for people who write their own."""
+"""`check_policy`: contract tests of a `Policy` implementation, and two statistical tests."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FALSE_ALARM = 1e-4
-"""Probability that a policy without favourites fails the check "no favourites"."""
+"""Probability that a policy that breaks ties uniformly fails the check "no favourites"."""
 _ITEMS, _ROUNDS = 5, 30
-_SIDE_BY_SIDE = 1000  # runs whose choices are counted: a share of 0.3 instead of 0.2 is noticed in all but 1 of 50
-_EASY, _RIGHT = 40, 0.9  # runs on an easy problem, of which so many must end with the right answer
-_PATIENCE = 150  # their rounds
+_TIE_RUNS = 1000  # of "no favourites": a share of 0.3 instead of 0.2 is detected with probability 0.98
+_EASY_RUNS, _MIN_CORRECT = 40, 0.9  # of "identifies": runs, and the share that must end with the correct answer
+_EASY_ROUNDS = 150
 
 
 def check_policy(
     make: Callable[..., Policy], rng: int = 0, *, problem: Problem | ArgmaxOracle | None = None, raises: bool = True
 ) -> ContractReport:
-    """Run the whole contract on a policy.
+    """Test that a policy satisfies the contract of `Policy`.
 
-    A policy inherits everything but `choose` (see the example of `Policy`). It has as many rows as replications, takes
-    its random numbers from `self.streams`, and may look at `self.posterior`, `self.pulls`, `self.z_hat()`,
-    `self.alternatives` and `self.problem`. What it learns beyond the posterior, it learns in `learn(arm, y, weight=1.0,
-    count=1)`, after handing all four to `super().learn`. While queries are open, a twin chooses whose posterior and
-    pulls hold their expected results: attributes that `choose` sets are carried over, arrays that it changes in place
+    A policy implements `choose` (see the example of `Policy`). Arrays have one row per replication; random numbers are
+    drawn from `self.streams`; `choose` may read `self.posterior`, `self.pulls`, `self.z_hat()`, `self.alternatives` and
+    `self.problem`. State besides the posterior is updated in `learn(arm, y, weight=1.0, count=1)`, which passes all
+    four arguments to `super().learn`. While queries are open, `choose` is called on a copy whose posterior and pulls
+    include their expected results: attributes that `choose` assigns are copied back, arrays that it changes in place
     are shared.
 
     Parameters
@@ -48,10 +48,10 @@ def check_policy(
     rng
         Seed.
     problem
-        What it is examined on, where it is not for the best of five items with one arm each; the statistical checks
-        ("no favourites", "identifies"), which are about such items, are then left out.
+        Problem of the tests; by default the best of five items with one arm each. With another problem the statistical
+        checks ("no favourites", "identifies"), which are for such items, are skipped.
     raises
-        Raise `ContractError` with all violations, or only return the report.
+        Raise `ContractError` with all violations; otherwise only return the report.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def check_policy(
 
 
 class _BestItem(ArgmaxOracle):
-    """The best of a few items: what every kind of policy can do, also those that need facets, or arms as answers."""
+    """Best of a few items, with facets and a cardinality, so that every kind of policy can be tested."""
 
     binary = antichain = True
 
@@ -96,7 +96,7 @@ class _BestItem(ArgmaxOracle):
 
 
 class _Probe:
-    """Makes fresh policies, and plays with them."""
+    """Create policies and simulate runs with deterministic results."""
 
     def __init__(self, make: Callable[..., Policy], problem: Problem, seed: int) -> None:
         self._make, self._problem, self.seed = make, problem, seed
@@ -115,7 +115,7 @@ class _Probe:
         return self.rows(np.random.SeedSequence(self.seed).spawn(replications))
 
     def play(self, policy: Policy, rounds: int = _ROUNDS, *, row: int = 0) -> NDArray[np.intp]:
-        """The arms of some rounds, (rounds, R); results depend on the run's number (from `row` on) and its past."""
+        """Return the arms of some rounds, (rounds, R); results depend on round, arm and run (numbered from `row`)."""
         rows, noise = row + np.arange(policy.replications), policy.problem.noise
         arms = []
         for t in range(rounds):
@@ -140,7 +140,7 @@ def _choices(p: _Probe) -> Iterator[str]:
             if (arm < 0).any() or (arm >= K).any():
                 yield f"choose returns arm {arm.max()} of {K}; arms are numbers in 0..{K - 1}"
                 return
-            if t % 2:  # batches are chosen from one state of knowledge
+            if t % 2:  # otherwise the next choice is from the same posterior, as in a batch
                 policy.learn(arm, p.means[arm])
 
 
@@ -150,29 +150,30 @@ def _replications(p: _Probe) -> Iterator[str]:
     for r, seed in enumerate(seeds):
         if not np.array_equal(together[:, r], p.play(p.rows([seed]), row=r)[:, 0]):
             yield (
-                "a row chooses otherwise than the same run on its own: draw from self.streams, "
+                "a replication chooses other arms than the same run on its own: draw from self.streams, "
                 "and compute row by row (axis=1)"
             )
 
 
 def _reproducible(p: _Probe) -> Iterator[str]:
     if not np.array_equal(p.play(p.single()), p.play(p.single())):
-        yield "the same seed gave two runs; draw from self.streams only, and keep nothing in the class or a global"
+        yield "two runs with the same seed differ; draw from self.streams only, and keep no state in class or module"
 
 
 def _pure_choices(p: _Probe) -> Iterator[str]:
     for R in (1, 4):
         policy = p.many(R)
         p.play(policy, 12)
-        before, world = _knowledge(policy), _world()
+        before, global_state = _statistics(policy), _global_random_state()
         policy.next_arms()
-        if _knowledge(policy) != before:
-            yield "choose changed the posterior, pulls or totals; only learn may, and their arrays are not yours"
-        if _world() != world:
-            yield "choose used the random numbers of numpy.random or random; use self.streams, which a seed decides"
+        if _statistics(policy) != before:
+            yield "choose changed the posterior, pulls or totals; only learn may do that; copy arrays first"
+        if _global_random_state() != global_state:
+            yield "choose drew from numpy.random or random; draw from self.streams, which are seeded"
 
 
-def _knowledge(policy: Policy) -> list[bytes]:
+def _statistics(policy: Policy) -> list[bytes]:
+    """Return posterior and sufficient statistics as bytes, to compare them exactly."""
     eye = np.eye(policy.problem.oracle.dim)
     spread = [policy.posterior.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
     return [
@@ -180,8 +181,8 @@ def _knowledge(policy: Policy) -> list[bytes]:
     ]
 
 
-def _world() -> tuple[object, ...]:
-    """Random state that belongs to nobody."""
+def _global_random_state() -> tuple[object, ...]:
+    """Return the state of the global generators of numpy and the standard library."""
     name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
     return name, np.asarray(keys).tobytes(), *rest, random.getstate()
 
@@ -198,73 +199,73 @@ def _learning(p: _Probe) -> Iterator[str]:
             pulls[rows, arm] += 1
             totals[rows, arm] += y / policy.problem.noise[arm]
             if not np.isfinite(policy.posterior.theta_hat).all():
-                yield "a result turned the posterior into NaN or infinity"
+                yield "a result made the posterior NaN or infinite"
                 return
         if not (
             np.array_equal(policy.pulls, pulls)
             and np.array_equal(policy.weights, pulls)
             and np.allclose(policy.totals, totals)
         ):
-            yield "pulls and totals do not hold what was learnt; call super().learn(arm, y) in your learn, once"
+            yield "pulls and totals differ from the results; call super().learn(arm, y) in your learn, exactly once"
         elif np.array_equal(policy.posterior.theta_hat, before):
-            yield "a result left the posterior as it was; call super().learn(arm, y) in your learn"
+            yield "a result did not change the posterior; call super().learn(arm, y) in your learn"
         else:
             yield from _weighted(policy, arm, y)
 
 
 def _weighted(policy: Policy, arm: NDArray[np.intp], y: Array) -> Iterator[str]:
-    """Means of several measurements, and those with a standard error of their own."""
+    """Test results that are means of several measurements or have a weight."""
     rows = np.arange(policy.replications)
     before = policy.pulls[rows, arm], policy.weights[rows, arm]
     try:
         policy.learn(arm, y, 2.5, 2)
     except TypeError:
-        yield "learn takes (arm, y, weight=1.0, count=1); hand them all on to super().learn"
+        yield "learn takes (arm, y, weight=1.0, count=1); pass all of them to super().learn"
         return
     after = policy.pulls[rows, arm], policy.weights[rows, arm]
     if not (np.array_equal(after[0] - before[0], 2 + 0 * rows) and np.allclose(after[1] - before[1], 2.5)):
-        yield "a result worth more than one measurement was not learnt as such; hand weight and count to super().learn"
+        yield "weight and count of a result were ignored; pass them to super().learn"
 
 
 def _copies(p: _Probe) -> Iterator[str]:
-    policy, untouched = p.single(), p.single()
-    for run in (policy, untouched):
+    policy, reference = p.single(), p.single()
+    for run in (policy, reference):
         p.play(run, 8)
-    twin = copy.deepcopy(policy)
-    theirs = p.play(twin)
-    mine, wanted = p.play(policy), p.play(untouched)
-    if not np.array_equal(theirs, wanted):
-        yield "a copy (copy.deepcopy) goes on otherwise than its original; is part of the state left out?"
-    if not np.array_equal(mine, wanted):
-        yield "a copy (copy.deepcopy) shares state with its original: what one does changes the other"
+    other = copy.deepcopy(policy)
+    arms_of_copy = p.play(other)
+    arms_of_original, expected = p.play(policy), p.play(reference)
+    if not np.array_equal(arms_of_copy, expected):
+        yield "a copy (copy.deepcopy) chooses other arms than its original; is part of the state not copied?"
+    if not np.array_equal(arms_of_original, expected):
+        yield "a copy (copy.deepcopy) shares state with its original: a change of one changes the other"
 
 
 def _fantasies(p: _Probe) -> Iterator[str]:
     policy = p.single()
     p.play(policy, 6)
-    before, fantasies = _knowledge(policy), Fantasies(policy, [0])
+    before, fantasies = _statistics(policy), Fantasies(policy, [0])
     for stream in range(3):
         fantasies.add([int(fantasies.choose(stream))])
-    if _knowledge(policy) != before:
+    if _statistics(policy) != before:
         yield "expected results of open queries changed the posterior or the sums: copy them in `with_fantasies`"
 
 
 def _state_dicts(p: _Probe) -> Iterator[str]:
-    policy, twin = p.single(), p.single()
+    policy, restored = p.single(), p.single()
     p.play(policy, 8)
-    twin.load_state_dict(policy.state_dict())
-    policy = policy.without_cache()  # facets that were found are no part of the state
-    for run in (policy, twin):
+    restored.load_state_dict(policy.state_dict())
+    policy = policy.without_cache()  # cached facets are not part of the state
+    for run in (policy, restored):
         run.streams.seek(0)
-    if not np.array_equal(p.play(policy, 8), p.play(twin, 8)):
-        yield "a policy that was restored from `state_dict` chooses otherwise: add what `choose` depends on"
+    if not np.array_equal(p.play(policy, 8), p.play(restored, 8)):
+        yield "a policy restored from `state_dict` chooses other arms: add the state on which `choose` depends"
 
 
 def _no_favourites(p: _Probe) -> Iterator[str]:
-    """All items are equal, so that in every round every item is chosen with the same probability."""
+    """Test that equal items are chosen with equal probability in every round."""
     from scipy.stats import chisquare
 
-    policy, noise = p.many(_SIDE_BY_SIDE), np.random.default_rng(p.seed)
+    policy, noise = p.many(_TIE_RUNS), np.random.default_rng(p.seed)
     found = {"the answer before any result": policy.z_hat().argmax(axis=1)}
     for t in range(1, 2 * _ITEMS + 3):
         arm = found[f"the choice of round {t}"] = np.array(policy.next_arms())
@@ -274,25 +275,26 @@ def _no_favourites(p: _Probe) -> Iterator[str]:
         counts = np.bincount(items, minlength=_ITEMS)
         if chisquare(counts).pvalue < FALSE_ALARM / len(found):
             yield (
-                f"among {_ITEMS} equal items {name} is one of them too often ({counts} in {_SIDE_BY_SIDE} runs): break "
+                f"among {_ITEMS} equal items, {name} is not uniform ({counts} in {_TIE_RUNS} runs): break "
                 "ties by self.streams, not by index"
             )
             return
 
 
 def _identifies(p: _Probe) -> Iterator[str]:
-    """One item is better by two standard deviations of the noise, in each run another one; all are better than 0."""
-    policy, noise = p.many(_EASY), np.random.default_rng(p.seed)
-    best = np.arange(_EASY) % _ITEMS
-    for _ in range(_PATIENCE):
+    """Test that an item that is better by two standard deviations of the noise is identified."""
+    policy, noise = p.many(_EASY_RUNS), np.random.default_rng(p.seed)
+    best = np.arange(_EASY_RUNS) % _ITEMS
+    for _ in range(_EASY_ROUNDS):
         arm = np.array(policy.next_arms())
-        policy.learn(arm, policy.problem.noise[arm] * (1.0 + 2.0 * (arm == best) + noise.normal(size=_EASY)))
-    right = float((policy.z_hat().argmax(axis=1) == best).mean())
-    if right < _RIGHT:
+        policy.learn(arm, policy.problem.noise[arm] * (1.0 + 2.0 * (arm == best) + noise.normal(size=_EASY_RUNS)))
+    correct = float((policy.z_hat().argmax(axis=1) == best).mean())
+    if correct < _MIN_CORRECT:
         missed = int((policy.pulls == 0).any(axis=1).sum())
         yield (
-            f"after {_PATIENCE} measurements of {_ITEMS} items, one of them far better, {right:.0%} of runs have the "
-            f"right answer, and {missed} of {_EASY} never measured some item: measure whatever may still be best"
+            f"after {_EASY_ROUNDS} measurements of {_ITEMS} items, one of them far better, {correct:.0%} of runs have "
+            f"the correct answer, and {missed} of {_EASY_RUNS} never measured some item: measure every item that may "
+            "still be best"
         )
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 2: PEPS in epochs of length T_l = 2^l, with step sizes from the epoch's length.
+"""DoublingPEPS, Algorithm 2: PEPS in epochs of length T_l = 2^l, with step sizes from the epoch's length.
 
     eta_lambda = sqrt(ln |X| / (C_3^4 T_l)),   eta_p = sqrt(d ln(T_l C_3^2) / (2 C_3^4 T_l)),   alpha = 1/4
 
@@ -32,12 +32,12 @@ from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import check_choice, check_integer, check_kind
 
-_MOST_EPOCHS = 60  # each twice as long as the one before
+_MAX_EPOCHS = 60  # lengths 2^l are 64-bit integers
 
 
 @dataclass(frozen=True, repr=False)
 class EpochConstants(ShortRepr):
-    """The step sizes of one epoch, and the constants they come from."""
+    """Step sizes of one epoch, and the constants from which they are computed."""
 
     length: int
     beta: float
@@ -54,12 +54,12 @@ def epoch_constants(
     *,
     prior_std: NumberOrArray | None = None,
 ) -> EpochConstants:
-    """The constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are taken as 1.
+    """Compute the constants of epoch l = 0, 1, ...; Theta must be bounded. Logarithms below 1 are replaced by 1.
 
-    `prior_std` is that of the posterior, where it is not the problem's.
+    `prior_std` overrides that of the problem.
     """
     check_kind("problem", problem, Problem)
-    check_integer("epoch", epoch, 0, _MOST_EPOCHS)
+    check_integer("epoch", epoch, 0, _MAX_EPOCHS)
     check_choice("constants", constants, ("proved", "printed"))
     if prior_std is not None:
         prior_std = numbers_by_label("prior_std", prior_std, problem.oracle.components, check_scale)
@@ -74,7 +74,7 @@ def epoch_constants(
     low, high = low / prior_std, high / prior_std
     B = float(np.linalg.norm(np.maximum(np.abs(low), np.abs(high))))
     scale = as_array(prior_std, d)
-    if arms.matrix is None:  # one entry per row: no K x d matrix is needed
+    if arms.matrix is None:  # rows with one entry: avoid a K x d matrix
         X = (arms.coefficient * scale[arms.component])[:, None]
         low, high = low[arms.component][:, None], high[arms.component][:, None]
     else:
@@ -86,7 +86,7 @@ def epoch_constants(
     C_1 = Delta_max + L * L * beta
     C_3 = B_X + C_1
     if constants == "proved":
-        eta_lambda = sqrt(log(len(arms)) / length) / C_3**2  # the root of C_3^4: the power itself may overflow
+        eta_lambda = sqrt(log(len(arms)) / length) / C_3**2  # C_3^4 might overflow
         eta_p = sqrt(d * log(max(e, length * C_3**2)) / (2.0 * length)) / C_3**2
     else:
         eta_lambda = sqrt(log(len(arms)) / (C_3**2 * length))
@@ -95,10 +95,10 @@ def epoch_constants(
 
 
 class DoublingPEPS(Policy):
-    """PEPS restarted with doubled horizons: the algorithm that the paper's theorem is about.
+    """PEPS restarted with doubled horizons: the algorithm of the paper's theorem.
 
-    Each epoch forgets the data of the one before, as printed; the answer comes from the posterior of the current epoch,
-    or of the last one while the current epoch is shorter.
+    Each epoch discards the data of the previous one, as in the paper; the answer is computed from the posterior of the
+    current epoch, or of the previous one while that has more measurements.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ class DoublingPEPS(Policy):
         self.epoch += 1
         self._finished: PEPS | None = self._run if self.epoch > 0 else None
         self._run, self._left = self._run_of(self.epoch)
-        self._adopt()
+        self._select_source()
 
     def _run_of(self, epoch: int) -> tuple[PEPS, int]:
-        """The run of an epoch as it begins, and its length."""
+        """Return a new PEPS for an epoch, and the epoch's length."""
         prior_std = 1.0 / np.sqrt(self.posterior.prior_precision)
         found = epoch_constants(self.problem, epoch, self.constants, prior_std=prior_std)
         options = {
@@ -145,67 +145,67 @@ class DoublingPEPS(Policy):
         options |= {"eta_lambda": found.eta_lambda or None, "eta_p": found.eta_p, "alpha": 0.25}
         return PEPS(self.problem, streams=self.streams, **options), found.length
 
-    def _adopt(self) -> None:
-        """Answer from the longer of the two runs."""
+    def _select_source(self) -> None:
+        """Answer from the epoch with more measurements, of the current and the previous one."""
         done, run = self._finished, self._run
         self._source = done if done is not None and done.samples > run.samples else run
         self.posterior, self.alternatives = self._source.posterior, run.alternatives
 
     def state_dict(self) -> StateDict:
-        """The runs of this epoch and of the last one, each with the tie breaker that it has drawn."""
+        """Return the state of the current and the previous epoch, each with its tie breaker."""
         runs = [run.state_dict() | {"tie": run._tie} for run in (self._run, self._finished) if run is not None]
         return super().state_dict() | {"epoch": self.epoch, "left": self._left, "runs": runs}
 
     def load_state_dict(self, data: StateDict) -> None:
         super().load_state_dict(data)
-        self.epoch, self._left = integer(data["epoch"], _MOST_EPOCHS), integer(data["left"])
+        self.epoch, self._left = integer(data["epoch"], _MAX_EPOCHS), integer(data["left"])
         runs = [self._run_of(self.epoch - i)[0] for i in range(1 + (self.epoch > 0))]
-        for run, known in zip(runs, data["runs"], strict=True):
-            run.load_state_dict(known)
-            load_into(run._tie, known["tie"])
+        for run, stored in zip(runs, data["runs"], strict=True):
+            run.load_state_dict(stored)
+            load_into(run._tie, stored["tie"])
             run._tie_size = 2.0 * float(np.abs(run._tie).sum(axis=1).max())
         self._run, self._finished = runs[0], runs[1] if self.epoch else None
-        self._adopt()
+        self._select_source()
 
     def reset(self) -> None:
-        """Begin with the first epoch again."""
+        """Discard all results and restart with the first epoch."""
         super().reset()
         self.epoch = -1
         self._restart()
 
     def check_sums(self) -> None:
-        """An epoch forgets the one before: its own run has checked its own."""
+        """Do nothing: the sums include earlier epochs, and each epoch's PEPS checks its own."""
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
-        """z_hat_l of Algorithm 2 when an epoch has just ended: what line 17 of its PEPS answers, one draw."""
+        """Return z_hat_l of Algorithm 2 at the end of an epoch: line 17 of its PEPS."""
         return self._source.sample_answer(rng)
 
     def choose(self) -> Arm:
-        """The current epoch's choice."""
+        """Return the choice of the current epoch's PEPS."""
         return self._run.choose()
 
     def with_fantasies(self) -> Self:
-        """The current epoch's run has knowledge of its own, by which it chooses."""
-        twin = super().with_fantasies()
-        twin._run = self._run.with_fantasies()
-        return twin
+        """Copy the statistics of the current epoch's PEPS too."""
+        other = super().with_fantasies()
+        other._run = self._run.with_fantasies()
+        return other
 
     def expect(self, arms: Sequence[int]) -> None:
-        """In the current epoch's run too."""
+        """Update the current epoch's PEPS too."""
         super().expect(arms)
         self._run.expect(arms)
 
-    def adopt(self, twin: Self) -> None:
-        """The current epoch's run too."""
-        super().adopt(twin)
-        self._run.adopt(twin._run)
+    def adopt(self, other: Self) -> None:
+        """Update the current epoch's PEPS too."""
+        super().adopt(other)
+        self._run.adopt(other._run)
 
     def learn(self, arm: Any, y: Any, weight: float = 1.0, count: int = 1) -> None:
-        """Feed the current epoch; start the next one when it is over."""
+        """Update the current epoch; start the next one when it is complete."""
         self._run.learn(arm, y, weight, count)
-        self._count(arm, self._in_units(arm, y), weight, count)
+        self._count(arm, self._in_noise_units(arm, y), weight, count)
         self._left -= 1
         if self._left == 0:
             self._restart()
         else:
-            self._adopt()
+            self._select_source()

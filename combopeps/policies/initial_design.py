@@ -1,9 +1,8 @@
-"""`InitialDesign`: the initial design, measured before anything is chosen: every arm so many times, or some random
-ones.
+"""`InitialDesign`: the initial design, measured before a policy chooses: every arm n times, or a random subset of arms.
 
-Places 0, 1, ... are filled in turn: the first A arms of an order drawn once, over and over. Place p belongs to arm
-order[p % A], and is filled when that has more than p // A measurements. So the next arm follows from the measurements
-(and open queries) alone, whatever they were made for: what was measured before need not be swept.
+The design is a sequence of positions 0, 1, ...: position p is assigned to arm order[p % A], where `order` is a random
+permutation drawn once and A the number of arms in the design, and is complete when that arm has more than p // A
+measurements. The next arm thus depends on the counts of measurements and open queries only, whatever their source.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Counts = NDArray[np.int64]
 
 
 def initial_design_length(initial_design: Any) -> int:
-    """How often every arm is to be measured first, from what users write: True for once, None for not at all.
+    """Return how often every arm is measured in the initial design: True means once, None means 0.
 
     Examples
     --------
@@ -40,18 +39,18 @@ def initial_design_length(initial_design: Any) -> int:
 
 
 class InitialDesign:
-    """Which arms of R replications have yet to be measured; an order of its own for each.
+    """Initial designs of R replications, each in a random order of its own.
 
     Parameters
     ----------
     count
-        Number of arms there are, K.
+        Number of arms, K.
     times
         How often every arm is measured.
     streams
-        For the order.
-    some
-        (A, places): instead, only A random arms, one after the other, for so many measurements in all.
+        Source of the random orders.
+    subset
+        (A, n): a design of n measurements of A random arms in turn, used while `times` is 0.
 
     Examples
     --------
@@ -62,61 +61,61 @@ class InitialDesign:
     1
     """
 
-    def __init__(self, count: int, times: int, streams: Streams, *, some: tuple[int, int] | None = None) -> None:
-        self._count, self.times, self._some = count, times, some
+    def __init__(self, count: int, times: int, streams: Streams, *, subset: tuple[int, int] | None = None) -> None:
+        self._count, self.times, self._subset = count, times, subset
         self._order: Arm = streams.normal(count).argsort(axis=1)
         self._rows = np.arange(len(streams))
-        self._at = np.zeros(len(streams), dtype=np.intp)  # all places before have been filled, which is for good
+        self._position = np.zeros(len(streams), dtype=np.intp)  # all earlier positions are complete
 
     @property
     def arms(self) -> int:
-        """A: how many arms are measured in turn."""
-        return self._count if self._some is None or self.times else self._some[0]
+        """Number of arms in the design, A."""
+        return self._count if self._subset is None or self.times else self._subset[0]
 
     @property
-    def places(self) -> int:
-        """Measurements in all."""
-        return self.times * self._count if self._some is None or self.times else self._some[1]
+    def length(self) -> int:
+        """Number of measurements in the design."""
+        return self.times * self._count if self._subset is None or self.times else self._subset[1]
 
     def pick(self, pulls: Counts) -> Arm:
-        """The next arm of every replication, (R,), after these measurements, (R, K); -1 where nothing is left."""
+        """Return the next arm of every replication, (R,), given the counts (R, K); -1 where the design is complete."""
         while True:
-            arm = self._order[self._rows, self._at % self.arms]
-            under_way = self._at < self.places
-            filled = under_way & (pulls[self._rows, arm] > self._at // self.arms)
-            if not filled.any():
-                return np.where(under_way, arm, -1)
-            self._at += filled
+            arm = self._order[self._rows, self._position % self.arms]
+            active = self._position < self.length
+            measured = active & (pulls[self._rows, arm] > self._position // self.arms)
+            if not measured.any():
+                return np.where(active, arm, -1)
+            self._position += measured
 
     def __copy__(self) -> InitialDesign:
-        """A copy that moves on by itself."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(vars(self) | {"_at": self._at.copy()})
-        return twin
+        """Return a copy with positions of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(vars(self) | {"_position": self._position.copy()})
+        return other
 
     def restart(self) -> None:
-        """Begin at the first place again: measurements were retracted."""
-        self._at[:] = 0
+        """Return to the first position, as measurements may have been retracted."""
+        self._position[:] = 0
 
     @property
-    def over(self) -> bool:
-        """Is nothing left for good? It may be noticed late."""
-        return int(self._at.min()) >= self.places
+    def is_complete(self) -> bool:
+        """Whether every replication was past its last position at the last `pick`."""
+        return int(self._position.min()) >= self.length
 
     def left(self, counts: Counts) -> int:
-        """How many measurements it takes still, of one replication whose arms have these, (K,)."""
-        if self._some is None or self.times:
+        """Return the number of measurements left in one replication, given its counts, (K,)."""
+        if self._subset is None or self.times:
             return int(np.maximum(self.times - counts, 0).sum())
-        place = np.arange(self.places)
-        return int((counts[self._order[0, place % self.arms]] <= place // self.arms).sum())
+        position = np.arange(self.length)
+        return int((counts[self._order[0, position % self.arms]] <= position // self.arms).sum())
 
     def state_dict(self) -> StateDict:
-        """How far it has come, as plain data; its order is drawn again."""
-        return {"at": self._at}
+        """Return the positions; the order is drawn again from the streams."""
+        return {"at": self._position}
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
-        at = array(data["at"], self._at.dtype, len(self._at))
-        if ((at < 0) | (at > self.places)).any():
-            raise ValueError("an initial design has fewer places")
-        self._at[:] = at
+        """Restore the positions; ValueError if they exceed the design."""
+        at = array(data["at"], self._position.dtype, len(self._position))
+        if ((at < 0) | (at > self.length)).any():
+            raise ValueError("the position in the initial design exceeds its length")
+        self._position[:] = at

@@ -12,22 +12,23 @@
 15      lam_{t+1, x} ~ lam_{t, x} exp(eta_lambda (x @ (theta_t - theta_hat_t))^2)
 17  theta~ from TN(theta_hat_{T+1}, V_T^-1; Theta);  answer argmax_z z @ theta~
 
-What is done otherwise, line by line; docs/method.md has the reasons, and how to get what is printed:
+Deviations from the paper, by line number; docs/method.md has the reasons, and the options for the printed algorithm:
 
--   the noise has any size: x and y are divided by it, in gains too. Where costs differ, lam shares out cost: gains are
-    divided by it, and x_t ~ lam_x / cost_x. There is no horizon.
-1   lam_G has a value within 0.1 % of the optimal one, and exists with `alpha` only.
+-   The noise has any size: x and y are divided by it, in gains too. Where costs differ, lam is a distribution of the
+    cost: gains are divided by the cost, and x_t ~ lam_x / cost_x. There is no horizon.
+1   lam_G is within 0.1 % of the optimal value, and is computed only if `alpha` is given.
 2   V_0 = I / prior_std^2 (before that division), theta_hat_1 = prior_mean.
-4   gamma_t = 0 by default; t counts choices, also those whose result never comes.
-6   theta_hat is projected on Theta, and a tiny vector drawn once per run breaks ties.
-7   `alternatives_per_round` draws; behind the facets found so far where not all are known; where there is no
-    alternative the least measured arm is chosen.
-10  with `tracking`, the arm that lags most.
-14  `ask(n)` chooses n arms, and moves lam n times, before any result; V_{t-1} of line 7 holds the arms of open queries
-    too. `observe`, an initial design, and arms that a stopping rule asks for, are learnt from but do not move lam.
-15  AdaHedge by default; done before line 14, which changes nothing; `gain="projected"` is another gain. Where
+4   gamma_t = 0 by default; t counts choices, including those without a result.
+6   theta_hat is projected on Theta; ties are broken by a small random vector, fixed per run.
+7   `alternatives_per_round` draws, in the half-spaces of the facets found so far where not all are known; where no
+    alternative exists, the least measured arm is chosen.
+10  With `tracking`, C-tracking.
+14  `ask(n)` chooses n arms, and updates lam n times, before any result; V_{t-1} in line 7 includes the arms of open
+    queries. Results of `observe`, of the initial design and of arms requested by a stopping rule update the posterior
+    but not lam.
+15  AdaHedge by default; executed before line 14, which is equivalent; `gain="projected"` is another gain. Where
     measurements are actions, follow the perturbed leader over components, whatever the options of the learner.
-17  `sample_answer`; `recommend` answers argmax_z z @ theta_hat, as in line 6.
+17  `sample_answer`; `recommend` returns argmax_z z @ theta_hat, as in line 6.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class PEPS(Policy):
     """Pure exploration with projection-free sampling.
 
     By default the variant of the paper's experiments: AdaHedge, eta_p = 1, no forced exploration. With `eta_lambda`
-    and `alpha` it is Algorithm 1 but for the deviations that the module lists line by line.
+    and `alpha` it is Algorithm 1, with the deviations listed in the module docstring.
 
     Parameters
     ----------
@@ -58,16 +59,17 @@ class PEPS(Policy):
     eta_lambda
         Step size of Hedge over arms, for gains in units of the noise's variance; None for AdaHedge.
     eta_p
-        The posterior's covariance is divided by it before alternatives are drawn.
+        The posterior covariance is divided by `eta_p` before alternatives are drawn.
     alpha
-        Share t^-alpha of rounds is spent on the G-optimal design; None for no forced exploration.
+        Forced exploration: in round t the arm is drawn from the G-optimal design with probability t^-alpha; None for no
+        forced exploration.
     alternatives_per_round
-        Gains are averaged over so many (1 as printed; the authors' code uses 20).
+        Number of alternatives over which gains are averaged (paper: 1; the authors' code: 20).
     gain
-        "sampled" as printed, (x @ (theta_t - theta_hat))^2 / noise_std^2; "projected" keeps of theta_t - theta_hat
-        only the part that makes the difference between the two answers.
+        "sampled" as in the paper, (x @ (theta_t - theta_hat))^2 / noise_std^2; "projected" uses the projection of
+        theta_t - theta_hat on the difference of the two answers, in the metric of V.
     tracking
-        Measure the arm that lags most behind sum_s lam_s, instead of drawing from lam.
+        Choose arms by C-tracking of lam, instead of drawing from lam.
 
     Examples
     --------
@@ -113,7 +115,7 @@ class PEPS(Policy):
         self._tracker = CTracking(arms, self.streams) if tracking else None
 
     def choose(self) -> Arm:
-        """Lines 4 to 10, and the update of line 15, which needs no reward."""
+        """Execute lines 4 to 10, and the update of line 15, which does not depend on the result."""
         self.t += 1
         theta_hat, z_hat = self.posterior.theta_hat, self.z_hat()
         projected = self.gain == "projected"
@@ -132,7 +134,7 @@ class PEPS(Policy):
         return arm
 
     def weigh(self) -> tuple[Array, None]:
-        """Line 15 where measurements are actions: their gains are sums over components, and so is what is learnt."""
+        """Execute line 15 where measurements are actions: gains of actions are sums over components."""
         self.t += 1
         thetas, _ = self.alternatives.sample(self.posterior, self.z_hat(), self.alternatives_per_round, self.eta_p)
         scores = self._leader.scores(self.streams.normal(self.posterior.dim))
@@ -140,7 +142,7 @@ class PEPS(Policy):
         return scores, None
 
     def _gains(self, deviations: Array) -> Array:
-        """(x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""
+        """Return (x @ deviation)^2 / cost in units of the noise, averaged over alternatives: (R, n, d) -> (R, K)."""
         if deviations.shape[1] == 1:
             along = self._priced.dot(deviations[:, 0]) / self.posterior.sigma[:, None]
             return along * along
@@ -148,17 +150,17 @@ class PEPS(Policy):
         return np.asarray((along * along).mean(axis=1))
 
     def _project(self, deviations: Array, y: Array) -> Array:
-        """V^-1 y (y @ deviation) / |y|^2_{V^-1}, y from z_hat to the best answer under theta; all (R, n, d)."""
+        """Return V^-1 y (y @ deviation) / |y|^2_{V^-1}, y = z(theta) - z_hat; all (R, n, d)."""
         q = np.stack([self.posterior.covariance_dot(y[:, k]) for k in range(y.shape[1])], axis=1)
         along, width = np.einsum("rnd,rnd->rn", y, deviations), np.einsum("rnd,rnd->rn", y, q)
         return np.asarray(q * (along / width)[:, :, None])
 
     def sample_answer(self, rng: int | np.random.Generator | None = None) -> Array:
-        """Line 17: the best answer under one draw from the posterior restricted to Theta."""
+        """Return the best answer under one draw from the posterior restricted to Theta (line 17)."""
         self._single("sample_answer")
         generator = as_generator(rng)
         for _ in range(1000):
             thetas, inside = draw_thetas_and_noise(self.posterior, self.problem.space, 64, generator)
             if inside.any():
                 return self.problem.oracle.argmax(thetas[inside][0])
-        raise SamplerCapError("no draw of the posterior fell into Theta; is Theta far from the data?", 64_000)
+        raise SamplerCapError("no draw from the posterior was in Theta; is Theta far from the data?", 64_000)

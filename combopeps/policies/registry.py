@@ -1,18 +1,14 @@
-"""Policies by name."""
+"""Registry of policies by name."""
 
 from __future__ import annotations
 
 from combopeps.errors import ParameterError
 from combopeps.policies.base import Policy
-from combopeps.policies.clucb import CLUCB
+from combopeps.policies.baselines import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 from combopeps.policies.doubling import DoublingPEPS
-from combopeps.policies.fixed import FixedAllocation, Uniform
 from combopeps.policies.greedy import GreedyInformation
-from combopeps.policies.lingame import LinGame
-from combopeps.policies.lingape import LinGapE
 from combopeps.policies.peps import PEPS
-from combopeps.policies.thompson import ThompsonSampling
-from combopeps.policies.toptwo import TopTwo
+from combopeps.policies.top_two import TopTwo
 from combopeps.utils.validation import shown
 
 POLICIES: dict[str, type[Policy]] = {
@@ -31,7 +27,7 @@ DEFAULT_POLICY = "greedy"  # fewest samples on the problems of benchmarks/greedy
 
 
 def policy_class(name: str) -> type[Policy]:
-    """The class of a policy's name."""
+    """Return the class registered under this name; ParameterError if there is none."""
     if not isinstance(name, str) or name not in POLICIES:
         raise ParameterError(f"unknown policy {shown(name)}; there are {', '.join(POLICIES)}")
     return POLICIES[name]

@@ -1,13 +1,13 @@
-"""`GaussianPosterior`: what the measurements say about theta.
+"""`GaussianPosterior`: Gaussian posterior of theta, for R replications.
 
-    V = V_0 + sum_s x_s x_s',   S = sum_s x_s y_s,   theta_hat = V^-1 S,   theta | data ~ N(theta_hat, V^-1)
+    V = V_0 + sum_s x_s x_s',   S = V_0 prior_mean + sum_s x_s y_s,   theta_hat = V^-1 S
+    theta | data ~ N(theta_hat, V^-1),   prior theta ~ N(prior_mean, V_0^-1),   V_0 = diag(prior_precision)
 
-with theta ~ N(prior_mean, V_0^-1), V_0 = diag(prior_precision), before the first one (S starts as V_0 prior_mean). The
-noise has variance 1: rows and rewards come in units of it (`Problem.signal`). Where it is unknown, it has an estimate
-sigma for each replication: rows and rewards are divided by that too, and `restate` begins anew with another. A
-posterior holds R independent replications along a leading axis: one update of all of them costs one pass of numpy.
+The noise has variance 1: rows and rewards are in units of it (`Problem.signal`). Where the noise is unknown, each
+replication has an estimate sigma: rows and rewards are divided by it, and `restate` recomputes the posterior with a new
+estimate. Replications are along the leading axis, and all of them are updated by the same numpy operations.
 
-With arms that measure one component each V stays diagonal, and an update costs O(1) (`DiagonalPosterior`). With general
+With arms that measure one component each, V is diagonal and an update costs O(1) (`DiagonalPosterior`). With general
 arms a square root of the covariance is updated in O(d^2) (`DensePosterior`).
 """
 
@@ -35,14 +35,14 @@ from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import MAX_RUNS, as_float_array, check_count, check_kind, check_positive, shown
 
 Arm = NDArray[np.intp]
-_MOST = 1.001 * LARGEST_REWARD  # what rounding makes of it is let in
-_OFF = 1e-6  # by which sums that were added up in another order may differ, relative
-_SMALL = 256  # dimensions of a posterior that is no trouble to work out anew
-_REFRESH = 512  # updates between two factorisations from scratch: rounding never has time to add up
+_MAX_REWARD = 1.001 * LARGEST_REWARD  # with room for rounding of rewards that were checked before
+_SUM_TOLERANCE = 1e-6  # relative difference of sums added in another order
+_MAX_CHECKED_DIM = 256  # largest dense posterior that `check_sums` recomputes
+_REFACTOR_INTERVAL = 512  # updates between factorisations of V, which remove accumulated rounding errors
 
 
 class GaussianPosterior(ShortRepr, ABC):
-    """N(theta_hat, V^-1) for R replications; `GaussianPosterior.start(arms)` picks the representation.
+    """N(theta_hat, V^-1) for R replications; `GaussianPosterior.start(arms)` selects the representation.
 
     Attributes
     ----------
@@ -51,11 +51,11 @@ class GaussianPosterior(ShortRepr, ABC):
     is_diagonal
         Whether the components are independent.
     prior
-        The estimated prior that takes the place of `prior_mean` and `prior_precision`; None where these were stated.
+        The estimated prior, which replaces `prior_mean` and `prior_precision`; None where these are stated.
     sigma, dof
-        Size of the noise in units of the rows, and the degrees of freedom of that estimate, (R,) each: 1 and infinity
-        unless `restate` said otherwise. With finite ones theta has Student's distribution: N(theta_hat, s^2 V^-1) with
-        s^2 ~ dof / chi^2_dof.
+        Standard deviation of the noise in units of the rows, and the degrees of freedom of its estimate, (R,) each: 1
+        and infinity unless set by `restate`. With finite `dof`, theta has a multivariate t distribution:
+        N(theta_hat, s^2 V^-1) with s^2 ~ dof / chi^2_dof.
     """
 
     theta_hat: Array
@@ -89,7 +89,7 @@ class GaussianPosterior(ShortRepr, ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """What is known before any measurement."""
+        """Set the state before any measurement."""
 
     @staticmethod
     def start(
@@ -99,13 +99,13 @@ class GaussianPosterior(ShortRepr, ABC):
         prior_mean: float | Array = 0.0,
         replications: int = 1,
     ) -> GaussianPosterior:
-        """The posterior before any measurement: diagonal for unit arms, dense for others."""
-        kind: type[GaussianPosterior] = DiagonalPosterior if arms.are_units else DensePosterior
-        return kind(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
+        """Return the prior as a posterior without measurements: diagonal for unit arms, dense for others."""
+        cls: type[GaussianPosterior] = DiagonalPosterior if arms.are_units else DensePosterior
+        return cls(arms, prior_precision=prior_precision, prior_mean=prior_mean, replications=replications)
 
     @property
     def dim(self) -> int:
-        """d."""
+        """Dimension d."""
         return self.arms.dim
 
     def _summary(self) -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ class GaussianPosterior(ShortRepr, ABC):
 
     @property
     def prior_in_words(self) -> str:
-        """What was believed before the first measurement."""
+        """Description of the prior."""
         if self.prior is not None:
             mean, std = self.prior.level.item(0), self.prior.spread.item(0)
             return f"prior estimated from the data: N({mean:.4g}, {std:.3g}^2)"
@@ -124,20 +124,20 @@ class GaussianPosterior(ShortRepr, ABC):
         return f"prior N({means[0]:g}, {widths[0]:g}{'^2' if widths[0] != 1 else ''}) in every component"
 
     def update(self, arm: ArrayLike, y: ArrayLike, count: float = 1.0) -> None:
-        """Learn from a measurement in each replication: `arm` and `y` are numbers or (R,).
+        """Update with one measurement per replication: `arm` and `y` are numbers or (R,).
 
-        With `count`, y is as good as the mean of so many measurements of the arm: its variance is 1 / count.
+        y has variance 1 / count, as the mean of `count` measurements.
         """
         scale = 1.0
         if type(count) is not float or count != 1.0:
             check_positive("count", count)
             scale = sqrt(count)
-        if (  # as policies of one run tell it
+        if (  # fast path of a single run: no arrays
             type(arm) is int
             and type(y) is float
             and self.replications == 1
             and 0 <= arm < self._arm_count
-            and abs(y) <= _MOST
+            and abs(y) <= _MAX_REWARD
         ):
             scale /= self.sigma.item(0)
             self._learn_one(arm, y * scale, scale)
@@ -159,7 +159,7 @@ class GaussianPosterior(ShortRepr, ABC):
     def update_many(
         self, arms: Sequence[int] | Arm, ys: Sequence[float] | Array, counts: Sequence[float] | Array | None = None
     ) -> None:
-        """One measurement after the other, of one replication: the same bits as by `update`, in less time."""
+        """Update one replication with several measurements, bit-identical to successive calls of `update`."""
         arm, rewards = np.asarray(arms, dtype=np.intp), np.asarray(ys, dtype=np.float64)
         scale = np.sqrt(np.ones(len(rewards)) if counts is None else np.asarray(counts, dtype=np.float64))
         if self.replications != 1 or arm.ndim != 1 or not arm.shape == rewards.shape == scale.shape:
@@ -173,54 +173,53 @@ class GaussianPosterior(ShortRepr, ABC):
         self._learn_many(arm, rewards * scale, scale)
 
     def update_parts(self, rows: Arm, arms: Arm, ys: Array) -> None:
-        """Results of several arms in replication `rows[i]`, arm `arms[i]`; no arm twice in one replication."""
+        """Update replication `rows[i]` with result `ys[i]` of arm `arms[i]`; no arm twice in one replication."""
         self._check_rewards(ys)
         scale = 1.0 / self.sigma[rows]
         self._learn_parts(rows, arms, ys * scale, scale)
 
     def _learn_parts(self, rows: Arm, arms: Arm, y: Array, scale: Array) -> None:
-        """`_learn` for each entry in turn, in a replication of its own."""
+        """Update replication `rows[i]` with entry i."""
         raise ParameterError("several arms are measured at once where they measure one component each")
 
     def _check_rewards(self, rewards: Array) -> None:
-        most = _MOST
-        # The sum of squares is quick, and decides all cases but those of several rewards near the limit.
-        if not np.vdot(rewards, rewards) <= most * most and not (np.abs(rewards) <= most).all():
+        # The sum of squares is fast and sufficient; entries are compared only if it exceeds the limit.
+        if not np.vdot(rewards, rewards) <= _MAX_REWARD * _MAX_REWARD and not (np.abs(rewards) <= _MAX_REWARD).all():
             raise ParameterError(
                 f"a reward is NaN, infinite, or above {LARGEST_REWARD:g} standard deviations of the noise; "
-                "nothing was learnt from it"
+                "the posterior is unchanged"
             )
 
     @abstractmethod
     def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
-        """V += x x', S += x y with x the arm's row times scale, one number or (R,)."""
+        """Update V += x x', S += x y with x the arm's row times scale, a number or (R,)."""
 
     def _learn_one(self, arm: int, y: float, scale: float) -> None:
-        """`_learn` for R = 1, bit for bit."""
+        """`_learn` for R = 1, bit-identical."""
         self._learn(np.array([arm]), np.array([y]), scale)
 
     @abstractmethod
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
-        """`_learn` for each entry in turn, bit for bit; R = 1."""
+        """`_learn` for each entry in turn, bit-identical; R = 1."""
 
     def restate(
         self, sigma: Array, dof: Array, weights: Array, totals: Array, prior: PriorEstimate | None = None
     ) -> None:
-        """Begin anew, with noise sigma: from what the results of each arm are worth, and their sums, (R, K).
+        """Recompute the posterior with noise sigma, from weights and weighted sums of the results of each arm, (R, K).
 
-        `prior` takes the place of the one so far, where it is estimated.
+        `prior` replaces an estimated prior.
         """
         self.sigma, self.dof, self.prior = sigma, dof, prior or self.prior
         precision = 1.0 / (sigma * sigma)[:, None]
-        self._begin_anew(weights * precision, totals * precision)
+        self._recompute(weights * precision, totals * precision)
 
     @abstractmethod
-    def _begin_anew(self, weights: Array, totals: Array) -> None:
-        """V = V_0 + sum_x n_x x x', S = V_0 prior_mean + sum_x x s_x for n and s of shape (R, K)."""
+    def _recompute(self, weights: Array, totals: Array) -> None:
+        """Set V = V_0 + sum_x n_x x x', S = V_0 prior_mean + sum_x x s_x for n and s of shape (R, K)."""
 
     @property
     def prior_std(self) -> Array:
-        """Of every component in the first replication, (d,), before the first measurement."""
+        """Prior standard deviation of every component in the first replication, (d,)."""
         precision = self.prior_precision if self.prior is None else self.prior.precision[0]
         return np.asarray(precision**-0.5)
 
@@ -230,10 +229,9 @@ class GaussianPosterior(ShortRepr, ABC):
         return self.prior_precision * self.prior_mean if prior is None else prior.precision * prior.mean
 
     def expect(self, arms: Sequence[int] | Arm) -> Array:
-        """As if these arms were measured, each with what the posterior expects: V grows, theta_hat stays as it is; R =
-        1.
+        """Update as if these arms were measured with their expected results, which are returned; R = 1.
 
-        Returns what it expects.
+        V grows, theta_hat is unchanged.
 
         Examples
         --------
@@ -243,24 +241,24 @@ class GaussianPosterior(ShortRepr, ABC):
         >>> posterior.theta_hat, posterior.covariance()
         (array([[0.5, 0.5]]), array([[1.  , 0.25]]))
         """
-        arm, kept = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
+        arm, theta_hat = np.asarray(arms, dtype=np.intp), self.theta_hat.copy()
         if self.arms.are_units:
-            means = kept[0, self.arms.component[arm]] * self.arms.coefficient[arm]
+            means = theta_hat[0, self.arms.component[arm]] * self.arms.coefficient[arm]
         else:
-            means = self.arms.row(arm) @ kept[0]
+            means = self.arms.row(arm) @ theta_hat[0]
         scale = np.full(len(arm), 1.0 / self.sigma[0])
         self._learn_many(arm, means * scale, scale)
-        self.theta_hat[...] = kept  # to the last bit
+        self.theta_hat[...] = theta_hat  # the update changes it by rounding errors
         return np.asarray(means)
 
     @abstractmethod
     def become(self, estimate: Normal) -> None:
-        """Take this in place of what was learnt: to be looked at, not updated; R = 1."""
+        """Replace mean and covariance by those of `estimate`; the result must not be updated; R = 1."""
 
     @property
     @abstractmethod
     def spread(self) -> Array:
-        """V^-1 as the compiled loops take it: variances (R, d) of independent components, else L, (R, d, d)."""
+        """Representation of V^-1 in compiled code: variances (R, d) of independent components, else L, (R, d, d)."""
 
     @property
     @abstractmethod
@@ -269,93 +267,93 @@ class GaussianPosterior(ShortRepr, ABC):
 
     @abstractmethod
     def covariance(self) -> Array:
-        """V^-1, (R, d, d), or its diagonal (R, d) where that is all there is."""
+        """Return V^-1, (R, d, d), or its diagonal (R, d) where V is diagonal."""
 
     @abstractmethod
     def arm_widths(self) -> Array:
-        """|x|^2_{V^-1} of every arm, in units of the noise, (R, K)."""
+        """Return |x|^2_{V^-1} of every arm, in units of the noise, (R, K)."""
 
     @abstractmethod
     def narrowing(self, square: Array) -> Array:
-        """x' V^-1 M V^-1 x / (1 + |x|^2_{V^-1}) of every arm x, (R, K), for M of shape (R, d, d), or its diagonal.
+        """Return x' V^-1 M V^-1 x / (1 + |x|^2_{V^-1}) of every arm x, (R, K).
 
-        For M = y y' that is what one measurement of x takes off |y|^2_{V^-1}, by the formula of Sherman and Morrison.
-        The diagonal, (R, d), will do where the posterior is diagonal.
+        M has shape (R, d, d); where V is diagonal, only its diagonal, (R, d). For M = y y' this is the reduction of
+        |y|^2_{V^-1} by one measurement of x (Sherman-Morrison formula).
         """
 
     @property
     def normal(self) -> Normal:
-        """The first replication as it stands, sharing memory."""
+        """The posterior of the first replication, sharing memory."""
         return Normal(self.theta_hat[0], self.spread[0])
 
     def quadratic(self, rows: Array | Sparse) -> Array:
-        """|y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
+        """Return |y|^2_{V^-1} of every row y, (n, d) or sparse, in the first replication."""
         return self.normal.quadratic(rows)
 
     def whiten(self, theta: Array) -> Array:
-        """L^-1 (theta - theta_hat), (..., d), in the first replication."""
+        """Return L^-1 (theta - theta_hat), (..., d), in the first replication."""
         return self.normal.whiten(theta)
 
     @abstractmethod
     def noise(self, normals: Array) -> Array:
-        """L w for standard normals w of shape (R, n, d), where L L' = V^-1."""
+        """Return L w for standard normals w of shape (R, n, d), where L L' = V^-1."""
 
     @abstractmethod
     def covariance_dot(self, y: Array) -> Array:
-        """V^-1 y for y of shape (R, d)."""
+        """Return V^-1 y for y of shape (R, d)."""
 
     def copy(self) -> GaussianPosterior:
-        """An independent copy; the arms, which never change, are the same."""
-        twin = copy.copy(self)
+        """Return a copy with arrays of its own; the arms, which are immutable, are shared."""
+        other = copy.copy(self)
         for name in ("sigma", "dof", *self._arrays):
-            setattr(twin, name, getattr(self, name).copy())
-        return twin  # an estimated prior is replaced as a whole, never changed
+            setattr(other, name, getattr(self, name).copy())
+        return other  # `prior` is replaced by `restate`, never modified: it can be shared
 
     def state_dict(self) -> StateDict:
-        """All that was learnt, as plain data."""
-        known = {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
-        return known if self.prior is None else known | {"prior": vars(self.prior)}
+        """Return the state."""
+        state = {name: getattr(self, name) for name in ("sigma", "dof", *self._arrays)}
+        return state if self.prior is None else state | {"prior": vars(self.prior)}
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Take that back."""
+        """Restore the state."""
         for name in ("sigma", "dof", *self._arrays):
             load_into(getattr(self, name), data[name])
         if self.prior is not None:
-            same = {name: np.zeros_like(value) for name, value in vars(self.prior).items()}
-            for name, value in same.items():
+            prior = {name: np.zeros_like(value) for name, value in vars(self.prior).items()}
+            for name, value in prior.items():
                 load_into(value, data["prior"][name])
-            self.prior = PriorEstimate(**same)
+            self.prior = PriorEstimate(**prior)
 
     def check_sums(self, weights: Array, totals: Array) -> None:
-        """ValueError if this is not what one learns from results that are worth so much, with these sums, (R, K).
+        """Raise ValueError if the posterior contradicts weights and weighted sums of the results, (R, K).
 
-        Up to rounding; nothing is said where it would take long.
+        Differences due to rounding are allowed; large dense posteriors are not checked.
         """
-        if not self.is_diagonal and self.dim > _SMALL:
+        if not self.is_diagonal and self.dim > _MAX_CHECKED_DIM:
             return
-        twin = self.copy()
-        twin.restate(self.sigma, self.dof, weights, totals)
-        same = np.abs(self.std - twin.std) <= _OFF * twin.std
-        for theta, moment in ((self.theta_hat, twin.moment), (twin.theta_hat, self.moment)):
-            same &= np.abs(self.covariance_dot(moment) - theta) <= _OFF * (np.abs(theta) + twin.std)
-        if not same.all():
+        expected = self.copy()
+        expected.restate(self.sigma, self.dof, weights, totals)
+        agrees = np.abs(self.std - expected.std) <= _SUM_TOLERANCE * expected.std
+        for theta, moment in ((self.theta_hat, expected.moment), (expected.theta_hat, self.moment)):
+            agrees &= np.abs(self.covariance_dot(moment) - theta) <= _SUM_TOLERANCE * (np.abs(theta) + expected.std)
+        if not agrees.all():
             raise ValueError("the posterior contradicts the measurements")
 
     def row(self, r: int) -> GaussianPosterior:
-        """Replication r alone, sharing memory; for looking at, not for updates."""
+        """Return replication r, sharing memory; it must not be updated."""
         if self.replications == 1:
             return self
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)  # as copy.copy does, in a third of the time: once per row and round
-        twin.replications = 1
+        row = object.__new__(type(self))
+        row.__dict__.update(self.__dict__)  # three times as fast as copy.copy: called once per row and round
+        row.replications = 1
         for name in ("sigma", "dof", *self._arrays):
-            setattr(twin, name, getattr(self, name)[r : r + 1])
-        return twin
+            setattr(row, name, getattr(self, name)[r : r + 1])
+        return row
 
 
 @cache
-def _narrow_units() -> Any:
-    """`narrowing` for arms that measure one component each, compiled when it is first used."""
+def _narrowing_kernel() -> Any:
+    """Return `narrowing` for unit arms, compiled on first use."""
 
     def narrow_units(
         variance: Array, sigma: Array, component: Arm, coefficient: Array, square: Array, out: Array
@@ -370,7 +368,7 @@ def _narrow_units() -> Any:
 
 
 def _of_components(name: str, value: Any, dim: int) -> Array:
-    """One number for all components, or one for each."""
+    """Return one number per component, from a number or an array."""
     try:
         return np.broadcast_to(as_float_array(name, value), (dim,))
     except ValueError:
@@ -396,14 +394,14 @@ class DiagonalPosterior(GaussianPosterior):
     _arrays = "theta_hat", "precision", "variance", "moment"
 
     def _start(self) -> None:
-        self.precision = np.empty(self.theta_hat.shape)  # row after row in memory, as `_learn` needs it
+        self.precision = np.empty(self.theta_hat.shape)  # C-contiguous: `_learn` uses flat views
         self.precision[:] = self.prior_precision
         self.variance = 1.0 / self.precision
         self.moment = self.precision * self.theta_hat
-        self._first = np.arange(self.replications) * self.dim  # where each replication begins
+        self._offsets = np.arange(self.replications) * self.dim  # of each replication in the flat views
 
     def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
-        at = self._first[: self.replications] + self.arms.component[arm]
+        at = self._offsets[: self.replications] + self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
         precision, moment = self.precision.reshape(-1), self.moment.reshape(-1)
         precision[at] += x * x
@@ -423,7 +421,7 @@ class DiagonalPosterior(GaussianPosterior):
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
         at = self.arms.component[arm]
         x = self.arms.coefficient[arm] * scale
-        np.add.at(self.precision[0], at, x * x)  # adds in the order given, as one update after the other does
+        np.add.at(self.precision[0], at, x * x)  # in the order of the entries: bit-identical to single updates
         np.add.at(self.moment[0], at, x * y)
         self.variance[0, at] = 1.0 / self.precision[0, at]
         self.theta_hat[0, at] = self.moment[0, at] * self.variance[0, at]
@@ -435,7 +433,7 @@ class DiagonalPosterior(GaussianPosterior):
         self.variance[at] = 1.0 / self.precision[at]
         self.theta_hat[at] = self.moment[at] * self.variance[at]
 
-    def _begin_anew(self, weights: Array, totals: Array) -> None:
+    def _recompute(self, weights: Array, totals: Array) -> None:
         self.precision[...] = self.prior_precision if self.prior is None else self.prior.precision
         self.moment[...] = self._prior_moment
         at, x = self.arms.component, self.arms.coefficient
@@ -466,7 +464,7 @@ class DiagonalPosterior(GaussianPosterior):
 
     def narrowing(self, square: Array) -> Array:
         gains = np.empty((self.replications, self._arm_count))
-        _narrow_units()(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        _narrowing_kernel()(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
         return gains
 
     def noise(self, normals: Array) -> Array:
@@ -477,12 +475,12 @@ class DiagonalPosterior(GaussianPosterior):
 
 
 class DensePosterior(GaussianPosterior):
-    """V^-1 = L L', L kept up to date by Potter's rule.
+    """V^-1 = L L' with L updated by Potter's square-root formula.
 
         a = L' x,   L <- L - gamma (L a) a',   gamma = (1 - (1 + a'a)^-1/2) / a'a
 
-    No solve is ever needed: L gives draws, covariances and the gain of the next measurement. V and S are summed
-    up beside it, and L is recomputed from V every 512 updates.
+    Draws, covariances and gains are computed from L, without linear solves. V and S are accumulated too, and L is
+    recomputed from V every 512 updates.
 
     Examples
     --------
@@ -506,29 +504,30 @@ class DensePosterior(GaussianPosterior):
         self._updates = 0
 
     def _learn(self, arm: Arm, y: Array, scale: float | Array) -> None:
-        x = self._sum_up(arm, y, scale)
-        if self._updates % _REFRESH == 0:
+        x = self._accumulate(arm, y, scale)
+        if self._updates % _REFACTOR_INTERVAL == 0:
             self._refactor()
             return
         a = np.matmul(x[:, None, :], self.L)[:, 0]
         gain = np.matmul(self.L, a[:, :, None])[:, :, 0]
         squares = np.einsum("ri,ri->r", a, a)
-        surprise = y - np.einsum("ri,ri->r", x, self.theta_hat)
-        self.theta_hat += gain * (surprise / (1.0 + squares))[:, None]
+        innovation = y - np.einsum("ri,ri->r", x, self.theta_hat)
+        self.theta_hat += gain * (innovation / (1.0 + squares))[:, None]
         gamma = (1.0 - 1.0 / np.sqrt(1.0 + squares)) / np.maximum(squares, np.finfo(float).tiny)
         self.L -= (gamma[:, None] * gain)[:, :, None] * a[:, None, :]
 
     def _learn_many(self, arm: Arm, y: Array, scale: Array) -> None:
-        refresh = (self._updates + len(arm)) // _REFRESH * _REFRESH - self._updates
-        for i in range(max(refresh, 0)):  # before the last factorisation, only V and S matter
-            self._sum_up(arm[i : i + 1], y[i : i + 1], scale[i])
-        if refresh > 0:
+        # Before the last factorisation only V and S are needed.
+        skipped = (self._updates + len(arm)) // _REFACTOR_INTERVAL * _REFACTOR_INTERVAL - self._updates
+        for i in range(max(skipped, 0)):
+            self._accumulate(arm[i : i + 1], y[i : i + 1], scale[i])
+        if skipped > 0:
             self._refactor()
-        for i in range(max(refresh, 0), len(arm)):
+        for i in range(max(skipped, 0), len(arm)):
             self._learn(arm[i : i + 1], y[i : i + 1], scale[i])
 
-    def _sum_up(self, arm: Arm, y: Array, scale: float | Array) -> Array:
-        """V += x x', S += x y; the rows x."""
+    def _accumulate(self, arm: Arm, y: Array, scale: float | Array) -> Array:
+        """Update V += x x', S += x y, and return the rows x."""
         x: Array = self.arms.row(arm) * np.reshape(scale, (-1, 1))
         self.V += x[:, :, None] * x[:, None, :]
         self.moment += x * y[:, None]
@@ -536,13 +535,13 @@ class DensePosterior(GaussianPosterior):
         return x
 
     def _refactor(self) -> None:
-        """V = C C', L = C^-T, theta_hat = L L' S."""
+        """Compute V = C C', L = C^-T, theta_hat = L L' S."""
         C = np.linalg.cholesky(self.V)
         eye = np.broadcast_to(np.eye(self.dim), self.V.shape)
         self.L[...] = np.swapaxes(np.linalg.solve(C, eye), 1, 2)
         self.theta_hat[...] = self.covariance_dot(self.moment)
 
-    def _begin_anew(self, weights: Array, totals: Array) -> None:
+    def _recompute(self, weights: Array, totals: Array) -> None:
         rows = self.arms.row(np.arange(len(self.arms)))
         precision = self.prior_precision if self.prior is None else self.prior.precision[:, None, :]
         self.V[...] = np.eye(self.dim) * precision + np.matmul(rows.T * weights[:, None, :], rows)
@@ -580,8 +579,8 @@ class DensePosterior(GaussianPosterior):
         assert self.arms.matrix is not None
         half = np.matmul(self.arms.matrix, self.L) / self.sigma[:, None, None]  # L' x
         inner = np.matmul(np.matmul(np.swapaxes(self.L, 1, 2), square), self.L)
-        taken = np.einsum("rkd,rkd->rk", np.matmul(half, inner), half)
-        return np.asarray(taken / (1.0 + np.einsum("rkd,rkd->rk", half, half)))
+        reduction = np.einsum("rkd,rkd->rk", np.matmul(half, inner), half)
+        return np.asarray(reduction / (1.0 + np.einsum("rkd,rkd->rk", half, half)))
 
     def noise(self, normals: Array) -> Array:
         return np.asarray(np.matmul(normals, np.swapaxes(self.L, 1, 2)))

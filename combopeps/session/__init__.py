@@ -1,4 +1,4 @@
-"""Sessions: ask, tell, look and run; simulations, plans, and their results."""
+"""Sessions (ask and tell), runs, simulations, plans, and their results."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ __all__ = [
     "simulate",
 ]
 
-# Imported on first use: a small status needs no plans and no simulations.
+# Imported on first use (PEP 562): sessions do not need plans or simulations.
 _MODULES = {
     "session.environment": "Noise",
     "session.events": "Lease",

@@ -1,10 +1,10 @@
-"""What a simulated measurement gives: the true mean of an arm, and noise of some kind.
+"""Simulated measurements: the environment, with normal noise or another distribution.
 
     normal     y = mean + noise_std * N(0, 1)                    student    y = mean + noise_std * t_5 / sqrt(5/3)
-    relative   y = mean + fraction * |mean| * N(0, 1)            bernoulli  y = 1 with probability mean, else 0
-    poisson    y = a count of that mean
+    relative   y = mean + fraction * |mean| * N(0, 1)            bernoulli  y ~ Bernoulli(mean)
+    poisson    y ~ Poisson(mean)
 
-Policies and rules believe in the first. The others show what becomes of a problem whose measurements are not like that.
+Policies and stopping rules assume normal noise; the other distributions simulate misspecified models.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 from combopeps.utils.formatting import ShortRepr
 
-_FREEDOM = 5  # degrees of freedom of "student": the variance exists, kurtosis is 9
-_ROUNDING = 1e-9  # by which a mean, computed from rows, may leave its range
+_STUDENT_DOF = 5  # finite variance, kurtosis 9
+_ROUNDING = 1e-9  # means are computed from rows, and may exceed their range by rounding errors
 
 
 class Draws(Protocol):
-    """Where random numbers come from, one row per replication: `Streams`, or `SingleRunDraws`."""
+    """Source of random numbers, one row per replication: `Streams`, or `SingleRunDraws`."""
 
     def normal(self, n: int) -> Array:
-        """n standard normals per row, (R, n)."""
+        """Return n standard normals per row, (R, n)."""
 
     def uniform(self) -> Array:
-        """One uniform per row, (R,)."""
+        """Return one uniform per row, (R,)."""
 
     def generator(self, r: int) -> np.random.Generator:
-        """A numpy generator for row r."""
+        """Return a numpy generator for row r."""
 
 
 class Noise(ShortRepr, ABC):
-    """A kind of noise; one of your own needs `draw`.
+    """Base class of noise distributions; a subclass implements `draw`.
 
     Attributes
     ----------
     low, high
-        The means that such measurements can have.
+        Range of the means for which the distribution is defined.
     """
 
     low: ClassVar[float] = -inf
@@ -55,10 +55,10 @@ class Noise(ShortRepr, ABC):
 
     @abstractmethod
     def draw(self, mean: Array, std: Array, draws: Draws) -> Array:
-        """One measurement per row, (R,), of arms with these means, (R,), where the stated noise is `std`, (R,)."""
+        """Return one measurement per row, (R,), of arms with these means and stated noise, (R,) each."""
 
     def check(self, means: Array, labels: Sequence[Hashable]) -> None:
-        """Refuse means, (K,) or (R, K), that no such measurement can have, by the label of the arm."""
+        """Raise ParameterError for means, (K,) or (R, K), outside `low` to `high`; the error names the arm."""
         outside = np.argwhere(~((means >= self.low - _ROUNDING) & (means <= self.high + _ROUNDING)))
         if len(outside):
             first = tuple(outside[0])
@@ -71,7 +71,7 @@ class Noise(ShortRepr, ABC):
 
 @dataclass(frozen=True)
 class NormalNoise(Noise):
-    """Normal with the stated standard deviation; "normal:0.2" with that of 0.2, whatever is stated."""
+    """Normal with the stated standard deviation; "normal:0.2" has standard deviation 0.2 instead."""
 
     std: float | None = None
 
@@ -81,20 +81,20 @@ class NormalNoise(Noise):
 
 @dataclass(frozen=True)
 class StudentNoise(Noise):
-    """Student's t with 5 degrees of freedom (outliers), of the stated standard deviation; "student:0.2" of 0.2."""
+    """Student's t with 5 degrees of freedom (outliers), scaled to the stated standard deviation, or to a given one."""
 
     std: float | None = None
 
     def draw(self, mean: Array, std: Array, draws: Draws) -> Array:
-        normal = draws.normal(1 + _FREEDOM)
+        normal = draws.normal(1 + _STUDENT_DOF)
         t = normal[:, 0] / np.sqrt((normal[:, 1:] ** 2).mean(axis=1))
-        unit: Array = t * sqrt((_FREEDOM - 2) / _FREEDOM)
+        unit: Array = t * sqrt((_STUDENT_DOF - 2) / _STUDENT_DOF)
         return mean + (std if self.std is None else self.std) * unit
 
 
 @dataclass(frozen=True)
 class RelativeNoise(Noise):
-    """Normal in proportion to the mean: with "relative:0.3", 30 % of it, whatever is stated."""
+    """Normal with standard deviation proportional to the mean: "relative:0.3" is 30 % of it."""
 
     fraction: float
 
@@ -104,7 +104,7 @@ class RelativeNoise(Noise):
 
 @dataclass(frozen=True)
 class BernoulliNoise(Noise):
-    """0 or 1, such as a click: 1 with the probability that is the arm's mean."""
+    """Bernoulli, such as clicks: 1 with the arm's mean as probability, else 0."""
 
     low, high = 0.0, 1.0
 
@@ -114,9 +114,9 @@ class BernoulliNoise(Noise):
 
 @dataclass(frozen=True)
 class PoissonNoise(Noise):
-    """Counts, such as calls in an hour: Poisson, their rate is the arm's mean."""
+    """Poisson counts, such as calls per hour, with the arm's mean as rate."""
 
-    low, high = 0.0, 1e15  # beyond it, doubles do not count one by one
+    low, high = 0.0, 1e15  # larger integers are not exact in double precision
 
     def draw(self, mean: Array, std: Array, draws: Draws) -> Array:
         counts = [draws.generator(r).poisson(max(0.0, rate)) for r, rate in enumerate(mean.tolist())]
@@ -133,7 +133,7 @@ NOISES: dict[str, type[Noise]] = {
 
 
 def as_noise(name: str | Noise) -> Noise:
-    """A kind of noise by its name, with its number where it takes one.
+    """Return a noise distribution from its name, with a parameter after a colon where it takes one.
 
     Examples
     --------
@@ -149,17 +149,17 @@ def as_noise(name: str | Noise) -> Noise:
     kind, given, text = name.partition(":")
     if kind not in NOISES:
         raise ParameterError(f"no noise is called {kind!r:.40}; there are {', '.join(NOISES)}")
-    make: Any = NOISES[kind]
-    if given and not fields(make):
+    cls: Any = NOISES[kind]
+    if given and not fields(cls):
         raise ParameterError(f'"{kind}" takes no number: leave out {":" + text!r:.40}')
-    if not given and make is RelativeNoise:
-        raise ParameterError('"relative" needs the fraction of the mean that the noise is: "relative:0.3"')
-    noise: Noise = make(_positive(kind, text)) if given else make()
+    if not given and cls is RelativeNoise:
+        raise ParameterError('"relative" requires the noise as a fraction of the mean: "relative:0.3"')
+    noise: Noise = cls(_as_positive(kind, text)) if given else cls()
     return noise
 
 
 class SingleRunDraws:
-    """Random numbers of a single run, from a numpy generator: one row, or one for each of several arms."""
+    """Random numbers of a single run from a numpy generator, in one row or several."""
 
     def __init__(self, rng: np.random.Generator, rows: int = 1) -> None:
         self._rng, self._rows = rng, rows
@@ -175,20 +175,20 @@ class SingleRunDraws:
 
 
 class Environment:
-    """Measures: knows the true mean of every arm, and the noise.
+    """Simulated measurements of the arms of a problem.
 
     Parameters
     ----------
     problem
-        Whose arms are measured.
+        The problem.
     means
-        x @ theta of every arm, (K,); or (R, K), where each replication has a theta of its own.
+        x @ theta of every arm, (K,); or (R, K), where theta differs between replications.
     draws
         Random numbers, one row per replication.
     noise
-        Its kind: a name out of `NOISES` or a `Noise`.
+        Noise distribution: a name in `NOISES`, or a `Noise`.
     std
-        Its standard deviation for every arm, (K,), where that is not what the problem states.
+        True standard deviation of the noise of every arm, (K,), if it differs from that of the problem.
     """
 
     def __init__(
@@ -205,12 +205,12 @@ class Environment:
         self._draws = draws
 
     def measure(self, arm: NDArray[np.intp]) -> Array:
-        """One measurement in every replication, (R,), each of an arm of its own."""
+        """Return one measurement per replication, (R,), of the arms `arm`, (R,)."""
         means = self.means[arm] if self.means.ndim == 1 else self.means[np.arange(len(arm)), arm]
         return self.noise.draw(means, self._std[arm], self._draws)
 
     def measure_parts(self, shown: NDArray[np.bool_]) -> Array:
-        """A measurement of every arm that is shown, (R, K), each replication with random numbers of its own."""
+        """Return measurements of the arms selected by `shown`, (R, K); other entries are 0."""
         ys = np.zeros(shown.shape)
         for r, row in enumerate(shown):
             arms = np.flatnonzero(row)
@@ -219,15 +219,15 @@ class Environment:
         return ys
 
     def measure_label(self, label: Any) -> Any:
-        """What `identify` calls, in a single run: the result of an arm, or a list of those of an action's parts."""
+        """Return the result of an arm, or the list of results of an action, by label: `measure` of a single run."""
         parts = self._action_set.parts_of(label)
         arms = np.sort(parts)
         ys = self.noise.draw(self.means[arms], self._std[arms], SingleRunDraws(self._draws.generator(0), len(arms)))
-        found = ys[np.searchsorted(arms, parts)].tolist()
-        return found if self._action_set.has_parts else found[0]
+        results = ys[np.searchsorted(arms, parts)].tolist()
+        return results if self._action_set.has_parts else results[0]
 
 
-def _positive(kind: str, text: str) -> float:
+def _as_positive(kind: str, text: str) -> float:
     try:
         value = float(text) if text.isascii() and "_" not in text else inf
     except ValueError:
@@ -238,7 +238,7 @@ def _positive(kind: str, text: str) -> float:
 
 
 def simulate_round(policy: Policy, nature: Environment) -> None:
-    """One round of every replication: choose, measure, learn."""
+    """Simulate one round of every replication: choose, measure, update."""
     chosen, actions = policy.next_choices(), policy.problem.actions
     if actions:
         policy.learn_action(chosen, nature.measure_parts(actions.shown(chosen)))

@@ -1,12 +1,12 @@
-"""Events of a session, and leases: which client measures which open query, and until when.
+"""Events of a session, and leases of open queries.
 
-Events are the decisions and results that the state of a session consists of: applying them in their order gives it, and
-nothing is chosen or computed again. A `Campaign` stores them.
+Events are the changes of a session: applying them in order gives its state, without choosing or computing anything
+again. A `Campaign` stores them. A lease assigns an open query to a client until a deadline:
 
     ask of a client = its own open queries, then those of others whose lease has expired, then new ones
 
-A client that asks again with a lease of which more than half is over gets a new deadline. Deadlines are Unix times, by
-the clock of the process that asks. Leases decide who measures, never what is asked next.
+The lease of a client that asks again is renewed if more than half of it is over. Deadlines are Unix times of the
+process that asks. Leases determine which client measures, not what is measured next.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _NAME = f"must be a text of 1 to {MAX_NAME} characters that can be printed"
 
 @dataclass(frozen=True, repr=False)
 class Lease(ShortRepr):
-    """The client that holds an open query, and the Unix time after which others may get it; None: never."""
+    """Client that holds an open query, and the Unix time after which other clients may get it; None for never."""
 
     client: str
     until: float | None = None
 
 
 def is_valid_name(value: Any) -> bool:
-    """Whether a value can be the name of a client, or an idempotency key."""
+    """Return whether a value can be the name of a client, or an idempotency key."""
     return isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
 
 
 def check_name(what: str, value: Any) -> str:
-    """Return the name of a client, or an idempotency key, or raise a typed error."""
+    """Validate the name of a client or an idempotency key, and return it."""
     if not is_valid_name(value) or not value.strip():
         raise ParameterError(f"{what} {_NAME}, not of blanks alone, got {value!r:.80}")
     return str(value)
 
 
 def check_lease(lease: Any, client: str | None) -> float | None:
-    """Return the seconds of a lease, or raise a typed error."""
+    """Validate the seconds of a lease, and return them."""
     if lease is None:
         return None
     if client is None:
@@ -65,37 +65,37 @@ def check_lease(lease: Any, client: str | None) -> float | None:
 def queries_for_client(
     open_queries: Mapping[int, Query], leases: Mapping[int, Lease], client: str, n: int, lease: float | None = None
 ) -> tuple[list[Query], list[Query]]:
-    """Return up to n open queries for a client, its own first, and those of them that need a new lease.
+    """Return up to n open queries for a client, its own first, and those of them whose lease is to be renewed.
 
-    A new lease is needed for queries of others, and for its own that expire within half of the lease.
+    A lease is renewed if it belongs to another client, or expires within half of its duration.
     """
     now = time.time()
-    soon = now + (lease or 0.0) / 2
+    renewal_time = now + (lease or 0.0) / 2
     own, expired = list[Query](), list[Query]()
     for id, query in open_queries.items():
-        holder = leases.get(id)
-        if holder is None:
+        current = leases.get(id)
+        if current is None:
             continue
-        if holder.client == client:
+        if current.client == client:
             own.append(query)
-        elif _is_over(holder, now):
+        elif _expires_before(current, now):
             expired.append(query)
     found = [*own, *expired][:n]
-    return found, [query for query in found if _is_over(leases[query.id], soon)]
+    return found, [query for query in found if _expires_before(leases[query.id], renewal_time)]
 
 
 def new_lease(client: str, seconds: float | None) -> Lease:
-    """Return a lease that begins now."""
+    """Return a lease that starts now."""
     return Lease(client, None if seconds is None else time.time() + seconds)
 
 
-def _is_over(holder: Lease, now: float) -> bool:
-    return holder.until is not None and holder.until < now
+def _expires_before(lease: Lease, moment: float) -> bool:
+    return lease.until is not None and lease.until < moment
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Queries were issued, to a client if there is a lease."""
+    """Queries were issued; to a client if there is a lease."""
 
     queries: Sequence[Query]
     lease: Lease | None = None
@@ -119,7 +119,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Results without a query; one event each, which share the idempotency key."""
+    """Results without a query were recorded: one event each, with a common idempotency key."""
 
     arms: Sequence[int]
     readings: Sequence[Reading]
@@ -135,7 +135,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The stopping rule has looked; `state` is its state after that, None where the rule has it already."""
+    """The stopping rule has looked; `state` is its state afterwards, None if the rule is already in that state."""
 
     state: StateDict | None = None
 

@@ -1,7 +1,7 @@
-"""How often a policy is wrong at the end of a budget, where every theta is drawn from the prior.
+"""Prior predictive error rate of a policy at the end of a budget, by simulation.
 
-Runs side by side, each with a theta of its own, until each has made as many measurements as the budget allows. That
-takes time: where it does not fit, fewer runs do, and where not even those fit there is no figure but a reason.
+Each replication draws theta from the prior and simulates the policy until the budget is used up. If all replications
+would exceed the time limit or the memory limit, fewer are simulated, and if these exceed it too, none.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from combopeps.session.environment import Environment, simulate_round
 from combopeps.stopping.base import describe_error
 from combopeps.utils.formatting import Proportion
 
-_FEWER = 20  # runs, where all do not fit into the time
-_NUMBERS = 30_000_000  # that posteriors of all runs may take
-_TRIAL = 0.3  # of the time, after which it is judged whether the rest will do
-_TRIES = 1000  # draws of theta for spaces that are no box
+_MIN_RUNS = 20  # simulated if the requested number of runs exceeds the limits
+_MAX_POSTERIOR_ENTRIES = 30_000_000  # of all replications
+_TRIAL_SHARE = 0.3  # of the time limit, after which the total time is extrapolated
+_MAX_REJECTIONS = 1000  # of theta, for spaces that are not a box
 
 
 @dataclass(frozen=True)
 class Frequency:
-    """How many of some runs were wrong; or, with no runs, why there are none.
+    """Number of simulated runs that ended with a wrong answer; or, without runs, the reason.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def wrong_under_prior(
     seed: np.random.SeedSequence,
     epsilon: float = 0.0,
 ) -> Frequency:
-    """Of so many runs of a policy like this one, those whose answer is worse than the best by more than epsilon."""
+    """Simulate runs of a new policy of the same class, and count those whose answer is worse by more than epsilon."""
     problem = policy.problem
     if problem.noise_std is None:
         return Frequency(0, 0, "the size of the noise is unknown")
@@ -70,36 +70,36 @@ def wrong_under_prior(
         return Frequency(0, 0, "the prior was estimated from the data")
     size = problem.oracle.dim * (1 if policy.posterior.is_diagonal else problem.oracle.dim)
     begin = time.perf_counter()
-    for n in dict.fromkeys((runs, min(runs, _FEWER))):
-        if n * size > _NUMBERS:
+    for n in dict.fromkeys((runs, min(runs, _MIN_RUNS))):
+        if n * size > _MAX_POSTERIOR_ENTRIES:
             continue
         try:
-            wrong = _side_by_side(policy, budget, seed.spawn(n), begin + seconds, epsilon)
-        except (ComboPepsError, TypeError, ValueError) as cause:  # a policy of somebody's own may want options
-            return Frequency(0, 0, f"{type(policy).__name__} cannot be run anew ({cause!s:.80})")
+            wrong = _count_wrong(policy, budget, seed.spawn(n), begin + seconds, epsilon)
+        except (ComboPepsError, TypeError, ValueError) as cause:  # a user-defined policy may require options
+            return Frequency(0, 0, f"{type(policy).__name__} cannot be created for a simulation ({cause!s:.80})")
         if wrong is not None:
             return Frequency(wrong, n)
-    return Frequency(0, 0, f"{min(runs, _FEWER)} runs of {budget} measurements take longer than {seconds:g} s")
+    return Frequency(0, 0, f"{min(runs, _MIN_RUNS)} runs of {budget} measurements take longer than {seconds:g} s")
 
 
 def budget_claim(policy: Policy, error: str, epsilon: float) -> str:
-    """Return what may be said of an answer when the budget is used up: its error probability, in words."""
+    """Return the claim for an answer when the budget is used up: its posterior error probability."""
     prior = f"an estimate; Bayesian, {policy.posterior.prior_in_words}"
     return f"{describe_error(epsilon)} with posterior probability {error} ({prior})"
 
 
-def _side_by_side(
-    like: Policy, budget: int, seeds: list[np.random.SeedSequence], deadline: float, epsilon: float
+def _count_wrong(
+    template: Policy, budget: int, seeds: list[np.random.SeedSequence], deadline: float, epsilon: float
 ) -> int | None:
-    """How many are wrong; None as soon as it is plain that the time will not do."""
-    problem = like.problem
+    """Return the number of replications with a wrong answer; None if the deadline cannot be met."""
+    problem = template.problem
     thetas = np.concatenate([draw_thetas(problem, 1, np.random.default_rng(named_seed(s, "truth"))) for s in seeds])
-    policy = type(like)(problem, streams=Streams(seeds), initial_design=like.initial_design_wanted)
+    policy = type(template)(problem, streams=Streams(seeds), initial_design=template.initial_design_wanted)
     nature = Environment(
         problem, np.asarray(problem.arms.dot(thetas)), Streams([named_seed(row, "nature") for row in seeds])
     )
     begin = time.perf_counter()
-    trial = begin + _TRIAL * (deadline - begin)
+    trial = begin + _TRIAL_SHARE * (deadline - begin)
     for t in range(1, budget + 1):
         simulate_round(policy, nature)
         now = time.perf_counter()
@@ -118,7 +118,7 @@ def draw_thetas(
     mean: NumberOrArray | None = None,
     std: NumberOrArray | None = None,
 ) -> Array:
-    """n draws, (n, d), by default from the problem's prior; a component with std 0 is its mean.
+    """Draw n parameters, (n, d), by default from the problem's prior; a component with std 0 equals its mean.
 
     Examples
     --------
@@ -132,28 +132,28 @@ def draw_thetas(
     mean, std = problem.prior_mean if mean is None else mean, problem.prior_std if std is None else std
     if mean is None or std is None:
         raise ParameterError("theta cannot be drawn from a prior that is estimated from data: state mean and std")
-    middle, width = as_array(mean, dim), as_array(std, dim)
+    means, stds = as_array(mean, dim), as_array(std, dim)
     low, high = space.bounds(dim)
-    drawn = _normal(middle, width, low, high, n, rng)
-    for _ in range(_TRIES):
+    drawn = _draw_normal(means, stds, low, high, n, rng)
+    for _ in range(_MAX_REJECTIONS):
         outside = np.flatnonzero(~space.contains(drawn))
         if not len(outside):
             return drawn
-        drawn[outside] = _normal(middle, width, low, high, len(outside), rng)
+        drawn[outside] = _draw_normal(means, stds, low, high, len(outside), rng)
     raise SpaceError(
-        f"{_TRIES} draws in a row lie outside {space!r}: theta cannot be drawn from what is expected of it"
+        f"{_MAX_REJECTIONS} draws in a row are outside {space!r}: its prior probability is too small to sample theta"
     )
 
 
-def _normal(mean: Array, std: Array, low: Array, high: Array, n: int, rng: np.random.Generator) -> Array:
-    """Each component from a normal distribution between its ends."""
+def _draw_normal(mean: Array, std: Array, low: Array, high: Array, n: int, rng: np.random.Generator) -> Array:
+    """Draw each component from a normal distribution truncated to [low, high]."""
     drawn = mean + std * rng.standard_normal((n, len(mean)))
     bounded = np.flatnonzero((np.isfinite(low) | np.isfinite(high)) & (std > 0.0))
     if len(bounded):
         from scipy.stats import truncnorm
 
-        middle, width = mean[bounded], std[bounded]
-        ends = (low[bounded] - middle) / width, (high[bounded] - middle) / width
-        drawn[:, bounded] = truncnorm.rvs(*ends, loc=middle, scale=width, size=(n, len(bounded)), random_state=rng)
+        loc, scale = mean[bounded], std[bounded]
+        limits = (low[bounded] - loc) / scale, (high[bounded] - loc) / scale
+        drawn[:, bounded] = truncnorm.rvs(*limits, loc=loc, scale=scale, size=(n, len(bounded)), random_state=rng)
         drawn[:, bounded] = np.clip(drawn[:, bounded], low[bounded], high[bounded])
     return drawn

@@ -1,14 +1,14 @@
-"""Queries and their results: what `ask` returns, every check of what is told, and the ledger that keeps both.
+"""Queries and their results: `Query`, validation of results, and the ledger that stores both.
 
-A query is for one or several arms: a single measurement has one, an action has one for each component that it shows. A
-result is a tuple of readings, one for each arm of its query; None where nothing was read. The ledger has a row for each
-reading, in the order in which results were recorded:
+A query is for one or several arms: one for a single measurement, and one for each component of an action. A result is a
+tuple of readings, one for each arm of its query; None where nothing was read. The ledger has a row for each reading, in
+the order in which results were recorded:
 
     row      event  query  arm  y  sem  count  in_proof  active
 
-`query` is -1 for observations, `sem` 0 where the result has none of its own, `count` 0 for a part of an action that was
-not read. `in_proof` marks results of measurements that the stopping rule has requested; retracted rows are not
-`active`.
+`query` is -1 for observations, `sem` 0 where the result has no standard error of its own, `count` 0 for a component of
+an action that was not read. `in_proof` marks results of measurements that the stopping rule has requested; retracted
+rows are not `active`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from combopeps.utils.label_index import LabelIndex
 from combopeps.utils.state_dict import StateDict, array
 from combopeps.utils.validation import check_count
 
-_MIN_SEM = 1e-6  # of a standard error, relative to the noise of the arm; its inverse at most
-_MAX_COUNT = 10**12  # measurements that one number is the mean of
-_OPEN, _ABANDONED = -1, -2  # in place of a row
+_MIN_SEM = 1e-6  # smallest standard error relative to the noise of the arm; the largest is its inverse
+_MAX_COUNT = 10**12  # measurements in one mean
+_OPEN, _ABANDONED = -1, -2  # instead of the row of a result
 _DTYPES = {
     "event": np.int64, "query": np.int64, "arm": np.int64, "y": np.float64, "sem": np.float64, "count": np.int64,
     "in_proof": np.bool_, "active": np.bool_,
@@ -56,7 +56,7 @@ class Query(ShortRepr):
     arms
         Numbers of the arms to be read; one unless the query is for an action.
     action
-        Components of the action in the action oracle; None where the query is for a single arm.
+        Components of the action in the action oracle; None for a single arm.
     """
 
     id: int
@@ -67,28 +67,28 @@ class Query(ShortRepr):
 
     @property
     def arm(self) -> int:
-        """Number of the arm of a query for a single one."""
+        """Number of the arm, if the query is for a single arm."""
         (arm,) = self.arms
         return arm
 
     @property
     def components(self) -> tuple[Any, ...]:
-        """Labels of what is to be read, in the order in which results are told."""
+        """Labels of the arms to be read, in the order of their results."""
         return tuple(self._arms.labels[arm] for arm in self.arms)
 
     def arguments(self, y: Any) -> tuple[Any, ...]:
-        """Return what was measured as arguments of `tell`: (y,), or (y, sem) where it is a pair for a single arm."""
+        """Return a measured value as arguments of `tell`: (y,), or (y, sem) for a pair of a single arm."""
         return y if self.action is None and isinstance(y, tuple) and len(y) == 2 else (y,)
 
     def parts(self, y: Any) -> list[tuple[Any, tuple[Any, ...]]]:
-        """Return what was measured as pairs of a label and (y,), or (y, sem)."""
+        """Return a measured value as pairs of a label and (y,), or (y, sem)."""
         values = [y] if self.action is None else y
         pairs = values.items() if isinstance(values, Mapping) else zip(self.components, values, strict=True)
         return [(label, value if isinstance(value, tuple) else (value,)) for label, value in pairs]
 
     @property
     def x(self) -> NDArray[np.float64]:
-        """Row of the arm; of an action, the sum of the rows of its arms."""
+        """Row of the arm; for an action, the sum of the rows of its arms."""
         return np.asarray(self._arms.row(np.array(self.arms)).sum(axis=0))
 
 
@@ -99,11 +99,11 @@ class QueryFactory:
         self._arms, self._action_set = problem.arms, problem.action_set
 
     def of_choice(self, id: int, choice: Any) -> Query:
-        """Create a query for what a policy has chosen: the number of an arm, or the row of an action."""
+        """Create a query from the choice of a policy: the number of an arm, or the row of an action."""
         return Query(id, *self._action_set.describe(choice), self._arms)
 
     def restored(self, id: int, measured: Sequence[int]) -> Query:
-        """Create a query from numbers: of its arm, or of the components of its action; ValueError for others."""
+        """Create a query from the number of its arm, or of its action's components; ValueError if they are invalid."""
         return self.of_choice(id, self._action_set.restored(measured))
 
     def cost(self, query: Query) -> float:
@@ -111,7 +111,7 @@ class QueryFactory:
         return self._action_set.cost_of_one(self.choice(query))
 
     def choice(self, query: Query) -> Any:
-        """Return what was chosen when the query was created."""
+        """Return the choice from which the query was created."""
         return self._action_set.restored(measured_numbers(query))
 
 
@@ -122,7 +122,7 @@ def measured_numbers(query: Query) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reading:
-    """One number, its own standard error if there is one, and the number of measurements that it is the mean of."""
+    """A measured value, its own standard error if there is one, and the number of measurements in the mean."""
 
     y: float
     sem: float | None = None
@@ -130,11 +130,11 @@ class Reading:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one measurement with the noise of its arm."""
+        """Whether this is one measurement with the noise of its arm."""
         return self.sem is None and self.count == 1
 
     def weight(self, noise: float) -> float:
-        """Return its weight, in ordinary measurements of an arm with that noise."""
+        """Return the weight: the number of single measurements with that noise that have the same variance."""
         return float(self.count) if self.sem is None else (noise / self.sem) ** 2
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ Readings = tuple[Reading | None, ...]
 
 
 class ResultReader:
-    """Checks results of queries and observations, and converts them to readings; the only place where this is done."""
+    """Validate results of queries and observations, and convert them to readings."""
 
     def __init__(self, problem: Problem) -> None:
         self._labels, self._noise = problem.arms.labels, problem.noise.tolist()
@@ -154,19 +154,19 @@ class ResultReader:
         self.book = LabelIndex(problem.arms.labels, problem.oracle)
 
     def result(self, query: Query, y: Any, sem: Any = None) -> Readings:
-        """Return the readings of a query: of one arm from y and sem, of an action from one entry for each arm."""
+        """Return the readings of a query, from y and sem of one arm, or from one entry per arm of an action."""
         if query.action is None:
             noise = self._noise[query.arm if 0 <= query.arm < len(self._noise) else 0]
             if type(y) is float and sem is None and -LARGEST_REWARD * noise <= y <= LARGEST_REWARD * noise:
-                return (Reading(y),)  # the usual case, without a further check
+                return (Reading(y),)  # fast path
             return (check_reading(y, noise, sem, known=self._noise_known, of=query),)
         if not 0 <= min(query.arms) <= max(query.arms) < len(self._noise):
-            raise QueryError(f"query {query.id} was not asked here")
+            raise QueryError(f"query {query.id} was not issued by this session")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
-        each = self._by_label(query, y) if isinstance(y, Mapping) else _in_order(query, y)
+        values = self._by_label(query, y) if isinstance(y, Mapping) else _in_order(query, y)
         readings = list[Reading | None]()
-        for arm, value in zip(query.arms, each, strict=True):
+        for arm, value in zip(query.arms, values, strict=True):
             try:
                 given = value if isinstance(value, tuple) and len(value) == 2 else (value,)
                 readings.append(None if value is None else self.observation(arm, *given))
@@ -175,7 +175,7 @@ class ResultReader:
         return tuple(readings)
 
     def observation(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
-        """Return the reading of an arm."""
+        """Return the reading of an arm, validated."""
         return check_reading(y, self._noise[arm], sem, count, known=self._noise_known, of=self._labels[arm])
 
     def arm(self, label: Hashable) -> int:
@@ -204,17 +204,17 @@ def _in_order(query: Query, values: Any) -> list[Any]:
             f"query {query.id} is an action with {expected} parts: tell as many results, in the order of "
             f"query.components, or a dict of them, got {short_repr(values, 60)}"
         )
-    each = list(values)
-    if len(each) != expected:
+    results = list(values)
+    if len(results) != expected:
         raise RewardError(
-            f"query {query.id} has {expected} parts, got {len(each)} results; give None for what was not read, or a "
+            f"query {query.id} has {expected} parts, got {len(results)} results; give None for what was not read, or a "
             f"dict; the parts are {short_repr(list(query.components), 200)}"
         )
-    return each
+    return results
 
 
 def check_results(results: Any) -> list[tuple[Any, ...]]:
-    """Return pairs (query, y) and triples (query, y, sem) as a list, or raise a typed error."""
+    """Validate pairs (query, y) and triples (query, y, sem), and return them as a list."""
     expected = "results are (query, y) or (query, y, sem), one after the other"
     if not isinstance(results, Iterable):
         raise ParameterError(f"{expected}, got {results!r:.40}")
@@ -230,7 +230,10 @@ def check_results(results: Any) -> list[tuple[Any, ...]]:
 def check_reading(
     y: Any, noise: float, sem: Any = None, count: Any = 1, known: bool = True, of: Query | Hashable = None
 ) -> Reading:
-    """Return a reading of an arm with that noise (whose level is `known`), or raise a typed error that names `of`."""
+    """Validate a reading of an arm with this noise, and return it; errors name the query or label `of`.
+
+    `known` is whether the problem states the noise level.
+    """
     value = check_reward(y, noise, of)
     if sem is None and type(count) is int and count == 1:
         return Reading(value)
@@ -255,7 +258,7 @@ def check_reading(
 
 
 def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) -> float:
-    """Return a finite number of at most 1e100 standard deviations of the noise, or raise a typed error."""
+    """Validate a finite number of at most 1e100 standard deviations of the noise, and return it as a float."""
     try:
         if isinstance(y, (bool, np.bool_)):
             raise TypeError
@@ -276,7 +279,7 @@ def check_reward(y: Any, noise_std: float = inf, of: Query | Hashable = None) ->
 
 
 def _named(of: Query | Hashable) -> str:
-    """Name the query, or the label, that an error is about."""
+    """Return the name of a query or label for an error message."""
     if isinstance(of, Query):
         return f" of query {of.id} ({label_text(of.label):.60})"
     return "" if of is None else f" of {label_text(of)[:60]!r}"
@@ -285,8 +288,8 @@ def _named(of: Query | Hashable) -> str:
 def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], list[Reading], TableSummary]:
     """Return arms and readings of a table, in its order, and a summary.
 
-    All rows are checked; a typed error names the first bad one. Rows of components that no answer has are left out, and
-    counted in the summary.
+    All rows are validated; the error names the first invalid one. Rows of components that no answer contains are
+    skipped, and counted in the summary.
     """
     faults, numbers = table.faults, _numbers(table, reader.book)
     arms, readings = list[int](), list[Reading]()
@@ -297,7 +300,7 @@ def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], li
                 readings.append(reader.observation(arm, y, sem, count))
                 arms.append(arm)
             except ComboPepsError as cause:
-                faults.add(row, _culprit(reader.observation, arm, y, sem), str(cause), type(cause))
+                faults.add(row, _invalid_column(reader.observation, arm, y, sem), str(cause), type(cause))
     faults.check()
     left_out = Counter(number for number in numbers if number < 0)
     reason = f"{reader.book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
@@ -305,8 +308,8 @@ def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], li
     return arms, readings, TableSummary(len(table), len(arms), named, reason)
 
 
-def _culprit(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
-    """Return the first cell of a bad row that is wrong together with those before it."""
+def _invalid_column(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
+    """Return the first column of an invalid row that raises together with those before it."""
     for column, cells in (("value", (y,)), ("sem", (y, sem))):
         try:
             check(arm, *cells)
@@ -316,11 +319,11 @@ def _culprit(check: Callable[..., Reading], arm: int, y: float, sem: float | Non
 
 
 def _numbers(table: Table, book: LabelIndex) -> list[int]:
-    """Return the arm of every row, negative for what was pruned; the first label that is unknown is explained."""
-    known: dict[Any, set[int]] = {}
+    """Return the arm of every row, negative for pruned components; add unknown labels to the faults of the table."""
+    cache: dict[Any, set[int]] = {}
     numbers, message = [], ""
     for row, label in enumerate(table.labels):
-        found = _candidates(label, table, book, known)
+        found = _candidates(label, table, book, cache)
         if len(found) != 1:
             message = message or str(book.refusal(label, found))
             table.faults.add(row, "label", message, LabelError)
@@ -328,17 +331,17 @@ def _numbers(table: Table, book: LabelIndex) -> list[int]:
     return numbers
 
 
-def _candidates(label: Any, table: Table, book: LabelIndex, known: dict[Any, set[int]]) -> set[int]:
+def _candidates(label: Any, table: Table, book: LabelIndex, cache: dict[Any, set[int]]) -> set[int]:
     try:
-        if label not in known:
-            known[label] = book.meant(label, is_text=table.is_text)
-        return known[label]
+        if label not in cache:
+            cache[label] = book.meant(label, is_text=table.is_text)
+        return cache[label]
     except TypeError:  # unhashable
         return set()
 
 
 class ResultTable:
-    """Results in columns that grow: `table.y[: len(table)]`."""
+    """Results in growing columns: `table.y[: len(table)]`."""
 
     event: NDArray[np.int64]
     query: NDArray[np.int64]
@@ -380,7 +383,7 @@ class ResultTable:
         return first
 
     def reading(self, row: int) -> Reading | None:
-        """Return the reading of a row; None for a part that was not read."""
+        """Return the reading of a row; None for a component that was not read."""
         count = self.count.item(row)
         return Reading(self.y.item(row), self.sem.item(row) or None, count) if count else None
 
@@ -397,7 +400,7 @@ class ResultTable:
         return np.arange(np.searchsorted(events, event), np.searchsorted(events, event, side="right"))
 
     def counted(self) -> NDArray[np.intp]:
-        """Return the rows that hold a result which counts."""
+        """Return the rows with a reading that was not retracted."""
         return np.flatnonzero(self.active[: self._size] & (self.count[: self._size] > 0))
 
     def state_dict(self) -> StateDict:
@@ -407,11 +410,11 @@ class ResultTable:
         size = len(data["event"])
         columns = {name: array(data[name], dtype, size) for name, dtype in _DTYPES.items()}
         if size and ((np.diff(columns["event"]) < 0).any() or columns["query"].min() < -1 or columns["arm"].min() < 0):
-            raise ValueError("results are in the order of their events")
+            raise ValueError("results must be in the order of their events")
         if not np.isfinite(columns["y"]).all() or not (np.isfinite(columns["sem"]) & (columns["sem"] >= 0.0)).all():
-            raise ValueError("results and their standard errors are finite")
+            raise ValueError("results and their standard errors must be finite")
         if (columns["count"] < 0).any():
-            raise ValueError("a result is the mean of some measurements")
+            raise ValueError("the count of a result must not be negative")
         for name, column in columns.items():
             setattr(self, name, column)
         self._size = self._capacity = size
@@ -458,7 +461,7 @@ class Ledger:
 
     @property
     def open_arms(self) -> list[int]:
-        """Arms of open queries, each as often as it is being measured."""
+        """Arms of open queries; an arm of several queries is repeated."""
         return [arm for query in self.open.values() for arm in query.arms]
 
     def find(self, id: int) -> Query:
@@ -471,29 +474,29 @@ class Ledger:
         return query
 
     def readings(self, query: Query) -> Readings | None:
-        """Return what was told of a query; None if it has no result."""
+        """Return the result of a query; None if it has none."""
         row = self._rows.item(query.id)
         return None if row < 0 else tuple(self.results.reading(row + part) for part in range(len(query.arms)))
 
     def is_new(self, query: Query, readings: Readings) -> bool:
-        """Whether a result is to be recorded: False for an identical repetition; QueryError for what cannot be."""
+        """Return whether a result is to be recorded; False for an identical repetition, QueryError if it cannot be."""
         if self.open.get(query.id) == query:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
-            raise QueryError(f"query {query.id} was not asked here")
+            raise QueryError(f"query {query.id} was not issued by this session")
         if self._rows.item(query.id) == _ABANDONED:
-            raise QueryError(f"query {query.id} was abandoned; use observe(label, y) if its result came after all")
-        known = self.readings(query)
-        if known == readings:
+            raise QueryError(f"query {query.id} was abandoned; use observe(label, y) to record its result")
+        recorded = self.readings(query)
+        if recorded == readings:
             return False
-        before, now = (given[0] if given is not None and len(given) == 1 else given for given in (known, readings))
+        before, now = (given[0] if given is not None and len(given) == 1 else given for given in (recorded, readings))
         raise QueryError(
             f"query {query.id} was answered {before!r} before, now {now!r}; use observe for more data, or "
-            "correct(event, y) for a value that was wrong"
+            "correct(event, y) for a wrong value"
         )
 
     def new_results(self, results: Iterable[tuple[Query, Readings]]) -> list[tuple[Query, Readings]]:
-        """Return what is to be recorded of a batch, each query once; raises before anything changes."""
+        """Return the results of a batch that are to be recorded, each query once; QueryError if one cannot be."""
         new: dict[int, tuple[Query, Readings]] = {}
         for query, readings in results:
             if self.is_new(query, readings) and new.setdefault(query.id, (query, readings))[1] != readings:
@@ -511,7 +514,7 @@ class Ledger:
         return first
 
     def observe(self, event: int, arms: Sequence[int], readings: Sequence[Reading], key: str | None) -> int:
-        """Record observations of consecutive events from this one on, and return the first row."""
+        """Record observations of consecutive events, the first of which is `event`, and return the first row."""
         first = self.results.extend(event + np.arange(len(arms)), arms, readings)
         if key is not None:
             begin, size = self._keys.get(key, (first, 0))
@@ -521,14 +524,14 @@ class Ledger:
         return first
 
     def is_repetition(self, key: str | None, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
-        """Whether the same observations were recorded with this key; QueryError if others were."""
+        """Return whether the same observations were recorded with this key; QueryError if others were."""
         if key is None or key not in self._keys:
             return False
         begin, size = self._keys[key]
         rows = slice(begin, begin + size)
-        known = [self.results.reading(row) for row in range(begin, begin + size)]
-        if self.results.arm[rows].tolist() != list(arms) or known != list(readings):
-            raise QueryError(f"key {key!r} was used for another observation before; give each a key of its own")
+        recorded = [self.results.reading(row) for row in range(begin, begin + size)]
+        if self.results.arm[rows].tolist() != list(arms) or recorded != list(readings):
+            raise QueryError(f"key {key!r} was used for another observation before; use a new key for each")
         return True
 
     def abandon(self, query: Query) -> None:
@@ -538,11 +541,11 @@ class Ledger:
         self._rows[query.id] = _ABANDONED
 
     def is_abandoned(self, id: int) -> bool:
-        """Whether a query was closed without a result."""
+        """Return whether a query was closed without a result."""
         return 0 <= id < self.next_id and self._rows.item(id) == _ABANDONED
 
     def require_open(self, query: Query) -> None:
-        """Raise QueryError unless the query waits for a result."""
+        """Raise QueryError unless the query is open."""
         if self.open.get(query.id) != query:
             raise QueryError(f"query {query.id} is not open: it was closed before, or asked by another session")
 
@@ -561,7 +564,7 @@ class Ledger:
         self.next_id, size = int(data["next_id"]), len(self.results)
         rows = array(data["rows"], np.int64, self.next_id)
         if len(rows) and not _ABANDONED <= rows.min() <= rows.max() <= size:
-            raise ValueError("the result of a query is one of all results")
+            raise ValueError("the result of a query must be a row of the results")
         self._rows = np.concatenate([rows, np.full(max(16, self.next_id), _OPEN, dtype=np.int64)])
         ids, ends = array(data["ids"], np.int64, None), array(data["ends"], np.int64, None)
         parts = np.split(array(data["measured"], np.int64, None), ends[:-1]) if len(ids) else []
@@ -569,8 +572,8 @@ class Ledger:
             query = self._queries.restored(id, measured.tolist())
             (self.open if rows[id] == _OPEN else self._closed)[id] = query
         if set(np.flatnonzero(rows == _OPEN).tolist()) != self.open.keys():
-            raise ValueError("a query is open, answered or abandoned")
+            raise ValueError("open queries must be those without a result")
         for key, begin, count in data["keys"]:
             if not isinstance(key, str) or not 0 <= begin <= begin + count <= size:
-                raise ValueError("an idempotency key belongs to results")
+                raise ValueError("an idempotency key must belong to results")
             self._keys[key] = begin, count

@@ -1,4 +1,4 @@
-"""What sessions report: `Recommendation`, `Status` and `Result`."""
+"""Reports of sessions: `Recommendation`, `Status` and `Result`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from combopeps.utils.formatting import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TOP_ANSWERS = 10  # that a recommendation lists
+TOP_ANSWERS = 10  # number of top answers in a recommendation
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,17 +45,18 @@ class TopAnswer(Readable):
 
 @dataclass(frozen=True, repr=False)
 class Recommendation(Readable):
-    """The current answer, the most probable other answer, and the posterior probability of an error.
+    """The current answer, the most probable other answer, and the posterior error probability.
 
-    All numbers come from one set of draws. Without an epsilon an error is that the answer is not the best: its
-    probability is 1 minus that of the answer. With an epsilon it is that the answer is worse than the best by more.
+    All numbers are estimated from the same draws. With epsilon = 0 an error is that the answer is not the best: its
+    probability is 1 minus that of the answer. With epsilon > 0 it is that the answer is worse than the best by more
+    than epsilon.
 
     Attributes
     ----------
     z, answer
         The answer, as a vector and decoded.
     runner_up
-        The most probable other answer, decoded; None if there is no other, or no draw showed one.
+        The most probable other answer, decoded; None if there is none, or none was best in any draw.
     error_probability, error_interval
         The estimate, and a 95 % interval of its Monte Carlo error: low, high.
     top_answers
@@ -90,7 +91,7 @@ def recommendation_of(oracle: ArgmaxOracle, ranking: Ranking, n: int = TOP_ANSWE
 
 @dataclass(frozen=True)
 class AnswerFirst:
-    """For a `Recommendation` that shows its answer first: a dataclass begins with the fields of its last base."""
+    """Base class that makes `answer` the first field: a dataclass begins with the fields of its last base."""
 
     answer: Any
 
@@ -102,13 +103,13 @@ class Status(Recommendation, AnswerFirst):
     Attributes
     ----------
     stop, claim
-        Whether the stopping rule is satisfied, and what it then allows to say about the answer (empty before).
+        Whether the stopping rule is satisfied, and its claim about the answer (empty before).
     open_queries
-        Queries that wait for a result.
+        Queries without a result.
     leases
-        Clients that hold open queries, by the ids of these, and until when.
+        Leases of open queries, by query id.
     answer, runner_up, error_probability, ...
-        All others are as in `Result`.
+        As in `Result`.
     """
 
     delta: float
@@ -129,18 +130,18 @@ class Status(Recommendation, AnswerFirst):
 
 @dataclass(frozen=True)
 class Look:
-    """What one look at a run saw; NaN where the stopping rule did not ask.
+    """Values computed in one look of the stopping rule; NaN for those that the rule does not compute.
 
     Attributes
     ----------
     t
-        Measurements so far.
+        Number of measurements.
     error_probability
-        Posterior probability that the answer of that moment is wrong, by a rough estimate from some hundred draws; a
-        lower bound where the oracle is not quick and its rows did not suffice. Rules with a guarantee for every theta
-        leave the prior out of it.
+        Posterior probability that the current answer is wrong, estimated from a few hundred draws; a lower bound where
+        the oracle is not quick and the known facets did not suffice. Rules with a guarantee for every theta do not use
+        the prior for it.
     statistic, threshold
-        What the rule compared.
+        Test statistic of the rule, and its threshold.
     """
 
     t: int
@@ -151,54 +152,53 @@ class Look:
 
 @dataclass(frozen=True, repr=False)
 class Result(Recommendation, AnswerFirst):
-    """What `identify` found.
+    """Result of a run, returned by `identify`.
 
     Attributes
     ----------
     answer, z
         The answer, decoded and as a vector.
     runner_up
-        The most probable other answer; None if there is no other, or no draw showed one.
+        The most probable other answer; None if there is none, or none was best in any draw.
     error_probability, error_interval
-        Posterior probability, under the prior and normal noise, that the answer is wrong; with an epsilon, that it is
+        Posterior probability, under the prior and normal noise, that the answer is wrong; with epsilon > 0, that it is
         worse than the best by more than epsilon. An estimate, with a 95 % interval of its Monte Carlo error.
     top_answers
         Up to ten answers that may be the best, with their posterior probabilities, the most probable first: from the
-        same draws, so that without an epsilon the error probability is 1 minus that of `answer`. Under a rule that
-        leaves the prior out, the first of them need not be `answer`.
+        same draws, so that with epsilon = 0 the error probability is 1 minus that of `answer`. Under a rule that does
+        not use the prior, the first of them need not be `answer`.
     samples
-        All measurements of the session, those made before the run included.
+        Number of measurements of the session, including those before the run.
     cost
-        What all of them cost: as many as there are, unless the problem says otherwise.
+        Their total cost; the number of measurements unless the problem states costs.
     stop_reason
         The rule that ended the run ("posterior", "certified", "verified", "heuristic", ...), "budget",
-        "indistinguishable" (the budget went into answers that could not be told apart, and the error probability is
+        "indistinguishable" (the budget is used up, answers have practically equal means, and the error probability is
         above delta: see `tied`), "interrupted", or "open" (`Session.result` of a run that has not ended).
     rule, claim
-        The stopping rule, and what it allows to say about the answer, in words.
+        The stopping rule, and its claim about the answer, in words.
     evidence
         The last look: statistic, threshold, and oracle calls of all looks.
     tied
-        Answers that the measurements do not tell from this one, when the run ended as "indistinguishable".
+        Answers that the measurements cannot distinguish from this one, when the run ended as "indistinguishable".
     delta, epsilon, seed
         As given; those of the rule, if one was passed.
     pulls
-        How often each arm was measured, by label.
+        Number of measurements of each arm, by label.
     session
-        The `Session` with everything that was measured: `result.session.run(measure)` continues it. For a campaign,
-        the campaign.
+        The `Session` with all measurements: `result.session.run(measure)` continues it. For a campaign, the campaign.
     posterior
-        What the measurements say about theta: a copy, to which later measurements add nothing.
+        A copy of the posterior of theta, which later measurements do not change.
     looks
-        Every look of the stopping rule, in order.
+        All looks of the stopping rule, in order.
     warning
-        What the measurements say against the stated noise, the rows of the arms and the prior, and what follows from
-        it; empty when they agree.
+        Conflicts of the measurements with the stated noise, the linear model and the prior, and their consequences;
+        empty if there are none.
     noise_estimate
-        What measurements say about the size of the noise, where the problem has noise_std=None and there are enough:
-        `value`, and `low` and `high` of a 95 % interval.
+        Estimate of the noise, where the problem has noise_std=None and there are enough measurements: `value`, and
+        `low` and `high` of a 95 % interval.
     actions
-        How many actions were measured, whose readings `samples` and `pulls` count; None where measurements are single.
+        Number of actions measured, whose readings `samples` and `pulls` count; None where single arms are measured.
     corrections
         Number of results that were corrected or retracted.
     """
@@ -223,7 +223,7 @@ class Result(Recommendation, AnswerFirst):
     corrections: int = 0
 
     def to_frame(self) -> DataFrame:
-        """A pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.
+        """Return a pandas DataFrame with one row per component: label, mean, std, pulls, in_answer.
 
         Mean and standard deviation are those of the posterior before it is restricted to Theta. `pulls` counts how
         often that component was measured alone, by whatever arm: measuring a sum of components counts for none of them.

@@ -1,9 +1,9 @@
-"""`Run`: measure for a session until its stopping rule, a budget or Ctrl-C ends it.
+"""`Run`: main loop of a run, until its stopping rule, a budget or Ctrl-C ends it.
 
     ask -> measure -> tell -> ask -> ... -> look -> Result
 
-One driver for sessions in memory, campaigns and remote campaigns: whatever has the methods of `Host`. What `measure`
-has returned is never lost: it is told even if an exception or Ctrl-C comes in between.
+The same loop drives sessions in memory, campaigns and remote campaigns, which implement the protocol `Host`. Values
+returned by `measure` are never lost: they are recorded even if an exception or Ctrl-C follows.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 Measure = Callable[[Any], Any]
 Callback = Callable[[Any, Query, Any], None] | None
-_ROUNDING = 1e-12  # sums of costs may exceed a budget by so much of it
+_ROUNDING = 1e-12  # relative excess of a sum of costs over a budget that is attributed to rounding
 
 
 class Host(Protocol):
-    """What a driver needs of a session."""
+    """Methods of a session that `Run` uses."""
 
     look_first: bool
 
@@ -84,21 +84,21 @@ class Run:
         callback: Callback,
     ) -> None:
         check_run(measure, callback, progress, batch_size, budget, budget_cost)
-        self.keeps_queries = client is not None  # a later call with this name continues with them
+        self.keeps_queries = client is not None  # open queries are continued by a later call with this name
         self.client = host.run_client if client is None else check_name("client", client)
-        self._known: set[int] = set()  # open queries that are not of this call
+        self._other_queries: set[int] = set()  # ids of queries that were open before this call
         self.host, self.measure, self.callback = host, measure, callback
         self.budget, self.budget_cost, self.batch_size = budget, budget_cost, batch_size
         self.progress = progress
-        self.made, self.paid = 0, 0.0
-        self._looked_at = -1  # results of this call at its last look
+        self.made, self.paid = 0, 0.0  # results of this call, and their cost
+        self._last_look = -1  # value of `made` at the last look
         self._too_expensive = False
         self._batch: Batch | None = None
 
     def run(self) -> Result:
         """Measure until something ends the run."""
         if self.client is None:
-            self._known = {query.id for query in self.host.open_queries}
+            self._other_queries = {query.id for query in self.host.open_queries}
         limit = self.host.start_run(self.budget is not None or self.budget_cost is not None)
         self.budget = min((each for each in (self.budget, limit) if each is not None), default=None)
         interrupts = IgnoredInterrupts()
@@ -109,12 +109,12 @@ class Run:
                 self._clean_up()
                 return self.host.finish_run(reason, self.made, self._too_expensive)
             except BaseException as error:
-                self._explain(error)
-                interrupts.begin()  # from here on one would replace an exception that has the session
+                self._attach_session(error)
+                interrupts.begin()  # a Ctrl-C from here on would replace the exception that has the session
                 raise
         except BaseException as error:
-            if getattr(error, "session", None) is not self.host:  # a Ctrl-C that came while the first was handled
-                self._explain(error)
+            if getattr(error, "session", None) is not self.host:  # Ctrl-C while the first exception was handled
+                self._attach_session(error)
             raise interrupts.end(error)  # noqa: B904, the same exception
 
     def _until_stopped(self, shown: Progress) -> str:
@@ -123,16 +123,16 @@ class Run:
         try:
             while not ((host.look_first or self.made) and host.due and self._look(shown)):
                 if self._too_expensive or (self.budget is not None and self.made >= self.budget):
-                    last = host.look_first and self._looked_at != self.made
-                    return "" if last and self._look(shown) else "budget"
+                    needs_last_look = host.look_first and self._last_look != self.made
+                    return "" if needs_last_look and self._look(shown) else "budget"
                 self._measure()
             return ""
         except KeyboardInterrupt:
-            self._keep()
+            self._save_results()
             return "interrupted"
 
     def _look(self, shown: Progress) -> bool:
-        self._looked_at = self.made
+        self._last_look = self.made
         verdict = self.host.look()
         if shown.show:
             answer, error = self.host.current_answer()
@@ -143,26 +143,26 @@ class Run:
         return bool(verdict.stop)
 
     def _measure(self) -> None:
-        """One batch, from the choice to what is recorded."""
-        room = self.batch_size if self.budget is None else min(self.batch_size, self.budget - self.made)
-        queries = self._affordable(self.host.ask(room, client=self.client))
+        """Ask for one batch, measure it, and record the results."""
+        size = self.batch_size if self.budget is None else min(self.batch_size, self.budget - self.made)
+        queries = self._affordable(self.host.ask(size, client=self.client))
         if not queries:
             return
         batch = self._batch = Batch(queries, single=self.batch_size == 1)
         try:
             batch.fetch(self.measure)
-            bad = self._tell(batch.results(recorded=False))
+            error = self._tell(batch.results(recorded=False))
             if self.callback is not None:
                 for query, y in batch.results(recorded=True):
                     self.callback(self.host, query, float(query.arguments(y)[0]) if query.action is None else y)
         finally:
             self._count(batch)
-        if bad is not None:
-            raise bad
+        if error is not None:
+            raise error
         self._batch = None
 
     def _affordable(self, queries: list[Query]) -> list[Query]:
-        """Keep what the budget of cost allows; the rest is abandoned, and ends the run."""
+        """Return the queries within the budget of cost; abandon the others, which ends the run."""
         if self.budget_cost is None:
             return queries
         left = self.budget_cost * (1.0 + _ROUNDING) - self.paid
@@ -173,7 +173,7 @@ class Run:
         return queries[:kept]
 
     def _tell(self, results: list[tuple[Query, Any]]) -> RewardError | None:
-        """Record results: all at once, one by one where one of them is refused; return the first that is no result."""
+        """Record results together, or one by one if that raises; return the first error of an invalid result."""
         assert self._batch is not None
         if not results:
             return None
@@ -190,7 +190,7 @@ class Run:
                 return error
         except QueryError:  # another client has closed a query meanwhile
             if len(results) == 1:
-                self._batch.recorded.add(query.id)  # an observation counts each time it is made: once
+                self._batch.recorded.add(query.id)  # first: a repeated observation would be counted again
                 for label, (value, *sem) in query.parts(y):
                     if value is not None:
                         self.host.observe(label, value, sem[0] if sem else None, confirm=True)
@@ -204,8 +204,8 @@ class Run:
             if self.budget_cost is not None:
                 self.paid += self.host.cost_of(query)
 
-    def _keep(self) -> None:
-        """Record what has come back, and close what will not be measured here; repeating it is harmless."""
+    def _save_results(self) -> None:
+        """Record the results that were returned, and abandon the other queries; idempotent."""
         batch = self._batch
         if batch is not None:
             batch.rescue()
@@ -220,15 +220,15 @@ class Run:
             return
         with suppress(Exception):
             if self.client is None:
-                own = [query.id for query in self.host.open_queries if query.id not in self._known]
+                own = [query.id for query in self.host.open_queries if query.id not in self._other_queries]
             else:
                 own = [id for id, lease in self.host.leases.items() if lease.client == self.client]
             for id in own:
                 self.host.abandon(id)
 
-    def _explain(self, error: BaseException) -> None:
-        """Attach the session, and what could not be recorded, to an exception."""
-        self._keep()
+    def _attach_session(self, error: BaseException) -> None:
+        """Set the attributes `session` and `untold` (results that could not be recorded) of an exception."""
+        self._save_results()
         self.host.end_run()
         untold = [] if self._batch is None else self._batch.results(recorded=False)
         if getattr(error, "session", None) is self.host and getattr(error, "untold", None) == untold:
@@ -242,9 +242,9 @@ class Run:
 
 
 class Batch:
-    """Queries, and what `measure` returned for them.
+    """Queries, and the values that `measure` returned for them.
 
-    With `single`, `measure` gets the label of the only query, and not a list of labels.
+    With `single`, `measure` is called with the label of the only query, instead of a list of labels.
     """
 
     def __init__(self, queries: list[Query], *, single: bool) -> None:
@@ -255,27 +255,27 @@ class Batch:
         self._results: list[Any] = []
 
     def fetch(self, measure: Measure) -> None:
-        """Measure, and keep what comes back."""
+        """Call `measure`, and store the returned values."""
         labels = [query.label for query in self.queries]
-        # A defaultdict calls and stores in C: no Ctrl-C comes between the return of `measure` and the dict.
+        # A defaultdict calls and stores in C, so that Ctrl-C cannot come between the return of `measure` and the store.
         self._returned = defaultdict(partial(measure, labels[0] if self.single else labels))
         self._collect(self._returned[0])
 
     def rescue(self) -> None:
-        """After an exception: collect what `measure` returned, if that has not been done."""
+        """Collect the returned values after an exception, unless this has been done."""
         if self._returned and not self._results:
             returned = self._returned[0]
             if self.single or hasattr(returned, "__len__") or hasattr(returned, "__length_hint__"):
-                with suppress(RewardError):  # all of it is there: taking it out measures nothing
+                with suppress(RewardError):  # a sized container is complete: iterating it does not measure
                     self._collect(returned)
 
     def results(self, *, recorded: bool) -> list[tuple[Query, Any]]:
-        """Results that are recorded, or those that are not known to be."""
+        """Return the results that are recorded, or those that are not."""
         pairs = zip(self.queries, self._results, strict=False)
         return [(query, y) for query, y in pairs if (query.id in self.recorded) == recorded]
 
     def count_new(self) -> list[Query]:
-        """Return the recorded queries that were not returned before."""
+        """Return the recorded queries that were not returned by an earlier call."""
         if self.recorded == self._counted:
             return []
         new = [query for query in self.queries if query.id in self.recorded and query.id not in self._counted]
@@ -283,7 +283,7 @@ class Batch:
         return new
 
     def _collect(self, returned: Any) -> None:
-        """One result for each query; those of a generator are kept as they come."""
+        """Collect one result per query; values of a generator are stored one by one."""
         if self.single:
             self._results = [returned]
             return
@@ -300,12 +300,12 @@ class Batch:
         self._results.extend(islice(each, expected + 1))
         if len(self._results) != expected:
             count = len(returned) if hasattr(returned, "__len__") else len(self._results)
-            self._results = []  # it is unknown which belongs to which
+            self._results = []  # they cannot be assigned to queries
             raise RewardError(f"measure got {expected} labels and returned {count} numbers")
 
 
 class Progress:
-    """A bar with measurements, current answer and error probability; it ends at the budget, if there is one."""
+    """Progress bar with measurements, current answer and error probability."""
 
     def __init__(self, show: bool, budget: int | None) -> None:
         self.show, self.budget = show, budget
@@ -322,14 +322,14 @@ class Progress:
             self._bar.close()
 
     def update(self, made: int, answer: Any, error: str, epsilon: float) -> None:
-        """Show an answer, and its error probability, after so many measurements."""
+        """Show the current answer and its error probability after `made` measurements."""
         wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
         self._bar.n = made
         self._bar.set_postfix_str(f"{wrong} with p = {error}, answer {answer!s:.60}")
 
 
 def check_run(measure: Any, callback: Any, progress: Any, batch_size: Any, budget: Any, budget_cost: Any) -> None:
-    """Refuse arguments of `run` that cannot be used, before anything is measured."""
+    """Validate the arguments of `run` before anything is measured."""
     check_callable("measure", measure)
     if callback is not None:
         check_callable("callback", callback)

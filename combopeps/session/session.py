@@ -1,11 +1,10 @@
-"""`Session`: ask, tell and look at one run, until its stopping rule or a budget ends it; `identify` runs one.
+"""`Session`: ask-and-tell interface of one run; `identify`: measure until a stopping rule or a budget ends the run.
 
-    ask -> Query -> measure -> tell -> learn -> look -> ... -> Result
+    ask -> Query -> measure -> tell -> update -> look -> ... -> Result
 
-The one implementation of asking and telling. Every change is an event (`combopeps.session.events`): methods check their
-arguments, create events, commit them and so apply them to the state. A session in memory applies events at once; a
-`Campaign` stores them first, and applies those of other processes before its own. `identify` is
-`Session(...).run(measure)`.
+Every change of the state is an event (`combopeps.session.events`): methods validate their arguments, create events and
+commit them. A session in memory applies events at once; a `Campaign` stores them first, and applies those of other
+processes before its own. `identify(...)` is `Session(...).run(measure)`.
 """
 
 from __future__ import annotations
@@ -56,10 +55,12 @@ from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.locks import Atomic
 from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag
 
-TOLD_APART = 0.02  # error probability below which two answers are told apart: two standard deviations
-_MIN_RESULTS, _MAX_RANGES = 8, 3.0  # a value is implausible if it is off all of so many results by so many ranges
-_MIN_REPEATS, _MAX_NOISE = 2, 20.0  # or off the mean of an arm with so many results by so many noise levels
-_MIN_DOF = 8  # degrees of freedom from which on an estimated noise level is used for that
+_MAX_TIED_ERROR = 0.02  # answers are "indistinguishable" above this error probability: two standard deviations
+# A value is implausible if it is 3 ranges away from all of at least 8 results, or 20 noise levels away from the mean of
+# an arm with at least 2 results.
+_MIN_RESULTS, _MAX_RANGES = 8, 3.0
+_MIN_REPEATS, _MAX_NOISE = 2, 20.0
+_MIN_DOF = 8  # degrees of freedom at which an estimated noise level is used for this
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,10 +74,9 @@ class Measurement(ShortRepr):
     query
         Id of its query; None for an observation.
     label, y, sem, count
-        What was measured, the result, its own standard error if it has one, and of how many measurements it is the
-        mean.
+        Label of the arm, the result, its own standard error if it has one, and the number of measurements in the mean.
     retracted
-        Whether it was withdrawn.
+        Whether it was retracted.
     """
 
     event: int
@@ -89,7 +89,7 @@ class Measurement(ShortRepr):
 
 
 class Session(ShortRepr, SessionState):
-    """One run: a policy that chooses, results, and a stopping rule.
+    """One run: a policy, results, and a stopping rule.
 
     Parameters
     ----------
@@ -98,15 +98,14 @@ class Session(ShortRepr, SessionState):
     policy, stopping, delta, epsilon, initial_design
         As in `identify`.
     rng
-        Seed or generator; a policy that is passed continues with its own. Query i draws from the random stream
-        (seed, i).
+        Seed or generator; a policy that is passed keeps its own. Query i uses the random stream (seed, i).
 
     Attributes
     ----------
     problem, policy, rule, delta, epsilon, seed
         As given; `rule` is the stopping rule itself.
     looks
-        Every look of the stopping rule, in order.
+        All looks of the stopping rule, in order.
 
     Examples
     --------
@@ -148,7 +147,7 @@ class Session(ShortRepr, SessionState):
             self._policy.initial_design(length)
         own = isinstance(stopping, StoppingRule)
         self.rule, self.delta = rule, rule.delta if own else float(delta)
-        self._epsilon = None if own else float(epsilon)  # None: of several rules, the one that stops has its own
+        self._epsilon = None if own else float(epsilon)  # None: that of the rule, which may be one of several
         self.seed = int(rng) if isinstance(rng, (int, np.integer)) else None
         self._begin()
 
@@ -160,7 +159,7 @@ class Session(ShortRepr, SessionState):
 
     @property
     def actions(self) -> int | None:
-        """Number of actions measured so far; None where measurements are single."""
+        """Number of actions measured so far; None where single arms are measured."""
         with self._reading():
             return self._policy.actions_made
 
@@ -172,7 +171,7 @@ class Session(ShortRepr, SessionState):
 
     @property
     def posterior(self) -> GaussianPosterior:
-        """The posterior: a copy."""
+        """Copy of the posterior."""
         with self._reading():
             return self._policy.posterior.copy()
 
@@ -184,7 +183,7 @@ class Session(ShortRepr, SessionState):
 
     @property
     def leases(self) -> dict[int, Lease]:
-        """Clients that hold open queries, by the ids of these."""
+        """Leases of open queries, by query id."""
         with self._reading():
             return self._leases.copy()
 
@@ -207,21 +206,21 @@ class Session(ShortRepr, SessionState):
     def ask(
         self, n: int | None = None, *, client: str | None = None, lease: float | None = None
     ) -> Query | list[Query]:
-        """Return the next measurement to make, or n at once.
+        """Return the next query, or the next n queries.
 
-        Open queries count as if they had been answered with their expected results. What the stopping rule requests
-        comes first; where it does, it looks when a look is due.
+        Open queries count as if they had been answered with their expected results. Requests of the stopping rule are
+        issued first; a rule with requests looks here if a look is due.
 
         Parameters
         ----------
         n
-            Number of queries; None for one, which is not in a list.
+            Number of queries; None for one, which is returned without a list.
         client
             Name of the client that measures, of up to 64 characters. A client that asks again gets its open queries
-            back, oldest first.
+            first, the oldest at the head.
         lease
-            Seconds after which other clients may get the queries; the first one that tells is heard. A client that asks
-            again when more than half of the lease is over gets a new deadline.
+            Seconds after which other clients may get the queries; the first result counts. A client that asks again
+            when more than half of the lease is over gets a new deadline.
         """
         if n is not None and not (type(n) is int and 0 < n <= MAX_QUERIES):
             check_count("n", n, MAX_QUERIES)
@@ -247,17 +246,17 @@ class Session(ShortRepr, SessionState):
         return queries if n is not None else queries[0]
 
     def tell(self, query: Query | int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
-        """Record the result of a query, in any order; repeating the same result is harmless.
+        """Record the result of a query. Results may come in any order; repeating the same result has no effect.
 
         Parameters
         ----------
         query
             The query, or its id.
         y
-            The result. Where measurements are actions, a result for each of `query.components`: a sequence in their
-            order, or a dict; each is a number, (number, sem), or None for what was not read.
+            The result. Where measurements are actions, one result for each of `query.components`: a sequence in their
+            order, or a dict by label; each is a number, (number, sem), or None for a component that was not read.
         sem
-            Standard error of this very measurement, in place of the arm's noise.
+            Standard error of this result, instead of the arm's noise.
         confirm
             Accept a value that is implausible given the results so far (`ImplausibleValueError`).
         """
@@ -270,7 +269,7 @@ class Session(ShortRepr, SessionState):
             self._commit([Told(found, readings)] if new else [])
 
     def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
-        """Record several results (query, y) or (query, y, sem): all are checked before the first is recorded."""
+        """Record several results (query, y) or (query, y, sem); all are validated before the first is recorded."""
         given = check_results(results)
         with self._updating():
             found = [(self._find(query), *rest) for query, *rest in given]
@@ -291,18 +290,18 @@ class Session(ShortRepr, SessionState):
     ) -> None:
         """Record a measurement without a query, by the arm's label.
 
-        Give all results there are: if some were left out because of what they say, no claim holds.
+        All results must be recorded: if some are omitted because of their values, no claim holds.
 
         Parameters
         ----------
         label, y
-            What was measured, and the result, or the mean of `count` results.
+            Label of the arm, and the result, or the mean of `count` results.
         sem
             Standard error of y.
         count
-            Number of measurements that y is the mean of.
+            Number of measurements in the mean y.
         key
-            Idempotency key of up to 64 characters: with the same one, a repetition is harmless. Without one, a
+            Idempotency key of up to 64 characters: a repetition with the same key has no effect. Without a key, a
             repetition counts again.
         confirm
             Accept an implausible value, as in `tell`.
@@ -321,10 +320,10 @@ class Session(ShortRepr, SessionState):
         rows
             A data frame, the path of a CSV file, or rows: (label, value[, sem[, count]]), or dicts with these keys.
             Columns are found by name: `label`, or `source`, `target` (and `key`) for edges, or `left`, `right` for
-            pairs; `value`; and, where they are known, `sem`, the standard error of the value, and `count`, of how many
-            measurements it is the mean. Labels may be written as `ask` of the command line prints them.
+            pairs; `value`; and optionally `sem`, the standard error of the value, and `count`, the number of
+            measurements in the mean. Labels may be written as `ask` of the command line prints them.
         key, confirm
-            As in `observe`; another table with the same key is refused.
+            As in `observe`; another table with the same key raises `QueryError`.
 
         Returns
         -------
@@ -354,25 +353,25 @@ class Session(ShortRepr, SessionState):
         self._commit([Observed(arms, readings, key)] if arms else [])
 
     def abandon(self, query: Query | int) -> None:
-        """Close a query that will never be answered; one that is abandoned because of its result voids every claim."""
+        """Close a query without a result. No claim holds if it is abandoned because of its result."""
         with self._updating():
             found = self._find(query)
             self._ledger.require_open(found)
             self._commit([Abandoned(found)])
 
     def correct(self, event: int, y: Any, sem: float | None = None, *, confirm: bool = False) -> None:
-        """Replace a result that was recorded wrongly, such as a misprint.
+        """Replace a result that was recorded wrongly.
 
-        The posterior and all statistics are computed again from the corrected results. A proof on fresh results that
-        the value is part of is given up, and continues with what is left of delta. A result that is corrected because
-        it is inconvenient voids every claim; `claim` and `status` state the number of corrections.
+        The posterior and all statistics are recomputed from the corrected results. A proof on fresh results that uses
+        the value is discarded, and a new one begins with the remaining delta. No claim holds if a result is corrected
+        because of its value; `claim` and `status` state the number of corrections.
 
         Parameters
         ----------
         event
             Number of the event that recorded the result: see `measurements`.
         y, sem, confirm
-            The right result, as in `tell`.
+            The corrected result, as in `tell`.
         """
         with self._updating():
             rows = self._recorded(event)
@@ -386,7 +385,7 @@ class Session(ShortRepr, SessionState):
             self._commit([Corrected(event, readings)])
 
     def retract(self, event: int) -> None:
-        """Withdraw a result that should not have been recorded; see `correct` for the effect on claims."""
+        """Retract a result that should not have been recorded; see `correct` for the effect on claims."""
         with self._updating():
             self._recorded(event)
             self._commit([Retracted(event)])
@@ -418,7 +417,7 @@ class Session(ShortRepr, SessionState):
             return recommendation_of(self.problem.oracle, ranking, n).top_answers
 
     def status(self) -> Status:
-        """Return the state of the run; changes nothing."""
+        """Return the state of the run, without changing it."""
         with self._reading():
             view = self._view(cached=False)
             self._diagnostics.refresh()
@@ -435,7 +434,7 @@ class Session(ShortRepr, SessionState):
             )
 
     def result(self) -> Result:
-        """Return the current answer and what may be claimed about it; changes nothing."""
+        """Return the current answer and its claim, without changing the state."""
         with self._reading():
             view = self._view(cached=False)
             self._diagnostics.refresh()
@@ -443,7 +442,7 @@ class Session(ShortRepr, SessionState):
             return self._result(verdict.rule if verdict.stop else "open", view, verdict)
 
     def look(self) -> Verdict:
-        """Let the stopping rule look at the current results, and return its verdict."""
+        """Evaluate the stopping rule on the current results, and return its verdict."""
         if not self.rule.requests_measurements:  # it has no state
             with self._reading():
                 self._look()
@@ -455,7 +454,7 @@ class Session(ShortRepr, SessionState):
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a look of the stopping rule."""
+        """Whether a look of the stopping rule is due."""
         with self._reading():
             return self._is_due()
 
@@ -472,16 +471,16 @@ class Session(ShortRepr, SessionState):
     ) -> Result:
         """Measure until the stopping rule, a budget of this call, or Ctrl-C ends the run.
 
-        What `measure` returned is told whatever happens next. If anything raises, the exception has the session in its
-        attribute `session`, and results that could not be told in `untold`.
+        Values returned by `measure` are recorded in any case. An exception that is raised has the attributes `session`,
+        and `untold` with the results that could not be recorded.
 
         Parameters
         ----------
         measure, budget, budget_cost, progress, batch_size, callback
             As in `identify`; budgets are for this call.
         client
-            Name under which the queries of this call are kept. A later call with the same name continues with those
-            that were left open; without a name they are abandoned when this call ends.
+            Name of the client that holds the queries of this call. A later call with the same name continues with its
+            open queries; without a name they are abandoned when this call ends.
         """
         return Run(self, measure, client, budget, budget_cost, progress, batch_size, callback).run()
 
@@ -489,35 +488,35 @@ class Session(ShortRepr, SessionState):
         """Return the cost of measuring a query."""
         return self._queries.cost(query)
 
-    # State: how it is read, changed and applied. A `Campaign` overrides the first three.
+    # Access to the state. A `Campaign` overrides these three methods.
 
     def _reading(self) -> AbstractContextManager[None]:
-        """Exclude other threads, on an up-to-date state."""
+        """Return a context that excludes other threads, with an up-to-date state."""
         if self.lock.lost:
             raise self.lock.error()
         return self.lock
 
     def _updating(self) -> AbstractContextManager[None]:
-        """Exclude other threads and processes, on an up-to-date state, until the change is committed."""
+        """Return a context that excludes other threads and processes, with an up-to-date state."""
         return Session._reading(self)
 
     def _commit(self, events: Sequence[Event]) -> None:
-        """Apply events: all of them, or none."""
-        if len(events) == 1 and type(events[0]) is Asked:  # an interrupted one leaves nothing but open queries
+        """Apply events atomically."""
+        if len(events) == 1 and type(events[0]) is Asked:  # if interrupted, it leaves open queries only
             self._apply(events)
             return
         with Atomic(self.lock):
             self._apply(events, self._warn_of(events))
 
-    # For `Run`.
+    # Methods of the protocol `Host`, used by `Run`.
 
     @property
     def run_client(self) -> str | None:
-        """Name under which queries of a run are held; None: they are known by their ids."""
+        """Name of the client that holds the queries of a run; None if they are identified by their ids."""
         return None
 
     look_first = False
-    """Whether a run begins with a look, and ends with one where its budget ends it: others may have measured, too."""
+    """Whether a run begins with a look, and ends with one at the end of its budget: other clients may measure too."""
 
     def start_run(self, has_budget: bool) -> int | None:
         """Begin a run; return the budget of the stopping rule."""
@@ -533,14 +532,14 @@ class Session(ShortRepr, SessionState):
         return self.rule.budget
 
     def finish_run(self, reason: str, made: int, by_cost: bool) -> Result:
-        """Return the result of a run of so many measurements, which a budget of cost may have ended."""
+        """Return the result of a run with `made` measurements; `by_cost` if a budget of cost has ended it."""
         self.end_run()
         with self._reading():
             self._diagnostics.check()
             return self._result(reason or self.rule.name, self._view(), self.verdict, made, by_cost)
 
     def end_run(self) -> None:
-        """Let another session use the stopping rule, if the user passed one."""
+        """Detach a stopping rule that the user passed, so that another session can use it."""
         if self._stopping is self.rule:
             self._detach()
 
@@ -564,7 +563,11 @@ class Session(ShortRepr, SessionState):
                 if self.rule.simulations:
                     claim += f"; the same policy and budget: {self._frequency(self.rule, made, by_cost)}"
             claim = self._qualified(claim)
-            if reason == "budget" and self.rule.name != "budget" and error_probability > max(self.delta, TOLD_APART):
+            if (
+                reason == "budget"
+                and self.rule.name != "budget"
+                and error_probability > max(self.delta, _MAX_TIED_ERROR)
+            ):
                 tied = view.tied()
                 reason = "indistinguishable" if tied else reason
         return Result(
@@ -582,7 +585,7 @@ class Session(ShortRepr, SessionState):
         )
 
     def _facts(self) -> dict[str, Any]:
-        """What `Status` and `Result` both state."""
+        """Return the common fields of `Status` and `Result`."""
         policy = self._policy
         return {
             "samples": policy.samples, "cost": float(policy.spent[0]), "actions": policy.actions_made,
@@ -592,7 +595,7 @@ class Session(ShortRepr, SessionState):
         }  # fmt: skip
 
     def _frequency(self, rule: BudgetRule, made: int | None, by_cost: bool) -> Frequency:
-        """How often runs such as this one are wrong under the prior."""
+        """Return the prior predictive error rate of this policy and budget."""
         if made is None or not self._fresh:
             return Frequency(0, 0, "the policy had measured before")
         if by_cost:
@@ -602,16 +605,16 @@ class Session(ShortRepr, SessionState):
             policy, made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
         )
 
-    # Checks.
+    # Validation.
 
     def _find(self, query: Any) -> Query:
-        """Return a query from itself or its id."""
+        """Return a query, given the query or its id."""
         if isinstance(query, Query):
             return query
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(
-                f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
-                "those that wait, and observe(label, y) takes results without a query"
+                f"a query is required, as returned by ask(), or its id, got {query!r:.40}; open_queries lists the "
+                "open ones, and observe(label, y) records results without a query"
             )
         return self._ledger.find(int(query))
 
@@ -630,21 +633,21 @@ class Session(ShortRepr, SessionState):
             if reading is None:
                 continue
             noise = sigma * self.problem.noise.item(arm)
-            off = ""
+            reason = ""
             if number >= _MIN_RESULTS:
                 margin = _MAX_RANGES * max(high - low, noise)
                 if not low - margin <= reading.y <= high + margin and margin > 0.0:
-                    off = f"all {number} results so far lie between {low:g} and {high:g}"
+                    reason = f"all {number} results so far lie between {low:g} and {high:g}"
             pulls, weight = policy.pulls.item(0, arm), policy.weights.item(0, arm)
-            if not off and noise and pulls >= _MIN_REPEATS:
+            if not reason and noise and pulls >= _MIN_REPEATS:
                 mean = policy.totals.item(0, arm) / weight * self.problem.noise.item(arm)
                 if abs(reading.y - mean) > _MAX_NOISE * max(noise, reading.sem or 0.0):
-                    off = f"{pulls} results of it so far have mean {mean:g}, and the noise is {noise:g}"
-            if off:
+                    reason = f"{pulls} results of it so far have mean {mean:g}, and the noise is {noise:g}"
+            if reason:
                 label = label_text(self.problem.arms.labels[arm])
                 name = f"{label:.60}" if query is None else f"query {query.id} ({label:.60})"
                 raise ImplausibleValueError(
-                    f"{reading.y:g} is implausible for {name}: {off}; if it is right, confirm it (confirm=True)"
+                    f"{reading.y:g} is implausible for {name}: {reason}; if it is right, confirm it (confirm=True)"
                 )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -667,50 +670,50 @@ def identify(
     initial_design: bool | int | None = None,
     callback: Callable[[Session, Query, Any], None] | None = None,
 ) -> Result:
-    """Measure until the answer is certain enough.
+    """Identify the best answer: measure until a stopping rule or a budget ends the run.
 
-    The same as `Session(problem, ...).run(measure, ...)`. Nothing that was measured is lost. If anything raises
-    (`measure`, the callback, the oracle), the exception has the session in its attribute `session`:
-    `error.session.run(measure)` continues. Ctrl-C ends the run and returns what is known; one that comes while the
-    result is put together is raised, with the session.
+    The same as `Session(problem, ...).run(measure, ...)`. No result is lost: an exception of `measure`, the callback or
+    the oracle has the attribute `session`, and `error.session.run(measure)` continues the run. Ctrl-C ends the run and
+    returns the current result; if it comes while the result is computed, KeyboardInterrupt is raised, with `session`.
 
     Parameters
     ----------
     problem
         A `Problem`, or a bare oracle.
     measure
-        Gets an arm's label (an edge, an item, a worker-task pair) and returns one number, or (y, sem) with its own
-        standard error. With `batch_size` > 1 it gets a list of labels and returns as many. Edges of an undirected graph
-        come as `graph.edges` lists them, which may be the reverse of how they were written: look them up with
+        Function of an arm's label (an edge, an item, a worker-task pair) that returns a number, or (y, sem) with its
+        own standard error. With `batch_size` > 1 it is called with a list of labels and returns as many results. Edges
+        of an undirected graph are as in `graph.edges`, which may be the reverse of the input: look them up with
         `graph.edges[label]`.
     delta
-        The probability of being wrong that the stopping rule allows; a rule that is passed has its own.
+        Error probability that the stopping rule allows; a rule that is passed has its own.
     budget
-        Stop after so many measurements of this call; None for no limit. What a policy that is passed has learnt before
-        does not count.
+        Maximum number of measurements in this call; None for no limit. Earlier measurements of a policy that is passed
+        do not count.
     budget_cost
-        Stop before measurements of this call cost more than so much (see `Problem(cost=)`); None for no limit.
+        Maximum cost of the measurements in this call (see `Problem(cost=)`); None for no limit.
     policy
-        Name of the policy, or one that has learnt something already.
+        Name of the policy, or a `Policy`, which may have measurements.
     stopping
-        "posterior" (Bayesian), "guaranteed" (for every theta: by "verified" or "certified", whichever suits the
-        problem; each can be named, too), "heuristic" (no guarantee), "budget" to use the budget up and learn how
-        doubtful the answer is (see `BudgetRule`), or a `StoppingRule`.
+        "posterior" (Bayesian), "guaranteed" (for every theta: "verified" or "certified", depending on the problem; both
+        names can be used too), "heuristic" (no guarantee), "budget" to use up the budget and report the error
+        probability (see `BudgetRule`), or a `StoppingRule`.
     epsilon
-        Accept an answer that is at most so much worse than the best; a rule that is passed has its own. The error
-        probability of the result is then that of being worse by more.
+        Accept an answer that is at most epsilon worse than the best; a rule that is passed has its own. The error
+        probability of the result is then that of an answer worse by more than epsilon.
     rng
-        Seed or generator; a policy that is passed goes on with its own.
+        Seed or generator; a policy that is passed keeps its own.
     progress
-        Show measurements of this call, current answer and error probability.
+        Show a progress bar with measurements of this call, current answer and error probability.
     batch_size
-        Measurements asked for at once. Each is chosen as if those before it had been answered as expected.
+        Number of measurements per call of `measure`. Each is chosen as if those before it had their expected results.
     initial_design
-        Measure every arm so many times (True: once) before the policy chooses and the rule looks; what a policy that is
-        passed has measured before counts. For bulk data that are cheap: one at a time, a choice takes far longer.
+        Initial design: how often every arm is measured (True: once) before the policy chooses and the rule looks;
+        earlier measurements of a policy that is passed count. Intended for cheap measurements, for which a choice takes
+        far longer than a measurement.
     callback
-        Called after each measurement with the session, the query and the result. If it raises, the rest of the batch is
-        told first, without it.
+        Called after each measurement with the session, the query and the result. If it raises, the remaining results of
+        the batch are recorded first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`simulate`: many independent runs against a known theta, with the very policy code that `identify` uses."""
+"""`simulate`: replications of a policy with a known theta, by the policy code that `identify` uses."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from combopeps.utils.parallel import Scheduler
 
-_GROUP = 250  # replications that run side by side
-_LEAST, _EACH = 25, 2  # on a cluster: runs in a group, and groups for each thread of a worker
+_MAX_GROUP = 250  # replications that are vectorised
+_MIN_CLUSTER_GROUP, _GROUPS_PER_THREAD = 25, 2  # on a cluster
 
 
 def simulate(
@@ -49,15 +49,15 @@ def simulate(
 ) -> Trace:
     """Run a policy `replications` times for `budget` measurements each.
 
-    Each replication has a seed of its own, so that results, but for the seconds, do not depend on who computes them or
-    on how replications are grouped. Ties between answers are broken at random in each run: no index is favoured.
+    Each replication has a seed of its own, so that results other than `seconds` do not depend on the number of
+    processes or on the grouping of replications. Ties between answers are broken at random in each run.
 
     Parameters
     ----------
     problem
         A `Problem`, or a bare oracle.
     theta
-        The truth.
+        The true parameter, (d,).
     policy
         Name or class; `options` go to its constructor.
     budget, replications
@@ -65,19 +65,19 @@ def simulate(
     rng
         Seed or generator.
     noise
-        What measurements are really like, whatever the policy believes: "normal" with the problem's standard deviation,
-        "student" (outliers), "relative:0.3" (30 % of the mean), "bernoulli" (0 or 1), "poisson" (counts), or a `Noise`.
+        True distribution of the noise: "normal" with the problem's standard deviation, "student" (outliers),
+        "relative:0.3" (30 % of the mean), "bernoulli" (0 or 1), "poisson" (counts), or a `Noise`.
     checkpoints
-        When to look at the answer; by default about 400 times, geometrically spaced.
+        Numbers of measurements at which the answer is recorded; by default about 400, geometrically spaced.
     n_jobs
-        Processes (joblib), -1 for all cores; None: as a surrounding `joblib.parallel_config` says, else one.
+        Processes (joblib), -1 for all cores; None for the setting of a surrounding `joblib.parallel_config`, else one.
     scheduler
-        Runs are spread over the workers of this Dask scheduler: an address such as `tcp://host:8786`, or a
+        Dask scheduler on whose workers runs are distributed: an address such as `tcp://host:8786`, or a
         `distributed.Client` (`pip install 'combopeps[dask]'`).
     progress
-        Show a bar.
+        Show a progress bar.
     true_noise_std
-        Where the problem has noise_std=None, how large the noise is in truth (times the ratios of the arms).
+        True standard deviation of the noise where the problem has noise_std=None (times the ratios of the arms).
 
     Examples
     --------
@@ -103,7 +103,7 @@ def simulate(
         raise ParameterError(f"checkpoints must be integers in 1..{budget}, at least one")
     if (problem.noise_std is None) != (true_noise_std is not None):
         raise ParameterError(
-            "true_noise_std says how large the noise is in truth where the problem leaves that open "
+            "true_noise_std is the standard deviation of the noise where the problem does not state it "
             "(noise_std=None): give both, or neither"
         )
     if true_noise_std is not None:
@@ -118,7 +118,7 @@ def simulate(
     with connected(scheduler) as client:
         size = _group_size(replications, n_jobs, client)
         if problem.measures_actions and (problem.noise_std is None or problem.prior_is_estimated):
-            size = 1  # when estimates are renewed depends on how many components each action showed
+            size = 1  # the schedule of refreshed estimates depends on the number of results of each action
         groups = [seeds[i : i + size] for i in range(0, replications, size)]
         alone = client is None and (len(groups) == 1 or n_workers(n_jobs) == 1)
         run = partial(_run, *work, progress and alone)
@@ -130,10 +130,10 @@ def simulate(
 
 
 def _group_size(replications: int, n_jobs: int | None, client: Client | None) -> int:
-    """Runs side by side are cheap; on a cluster, a worker that is lost should not have had too many in hand."""
+    """Return the number of replications per task; smaller on a cluster, where a lost worker repeats its tasks."""
     if client is None:
-        return min(_GROUP, -(-replications // n_workers(n_jobs)))
-    return min(_GROUP, max(_LEAST, -(-replications // (_EACH * threads(client)))))
+        return min(_MAX_GROUP, -(-replications // n_workers(n_jobs)))
+    return min(_MAX_GROUP, max(_MIN_CLUSTER_GROUP, -(-replications // (_GROUPS_PER_THREAD * threads(client)))))
 
 
 def _run(
@@ -149,7 +149,7 @@ def _run(
     progress: bool,
     seeds: Sequence[np.random.SeedSequence],
 ) -> Trace:
-    """Replications side by side: the policy has one stream per row, the environment another."""
+    """Simulate replications together; policy and environment have separate random streams for each of them."""
     from tqdm import tqdm
 
     nature = Environment(
@@ -160,22 +160,22 @@ def _run(
     best = problem.oracle.argmax(theta)
     correct = np.zeros((len(seeds), len(times)), dtype=bool)
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
-    at, rounds, spent, start = 0, 0, 0, time.perf_counter()
+    i, rounds, n_draws, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
         simulate_round(policy, nature)
         rounds += 1
-        spent += policy.alternatives.draws
-        if at < len(times) and t == times[at]:
+        n_draws += policy.alternatives.draws
+        if i < len(times) and t == times[i]:
             now = time.perf_counter()
             thetas = np.broadcast_to(theta, policy.posterior.theta_hat.shape)
-            correct[:, at] = ~strictly_better(np.broadcast_to(best, thetas.shape), policy.z_hat(), thetas)
-            cost[:, at] = policy.spent
-            draws[at], seconds[at] = (x / (rounds * len(seeds)) for x in (spent, now - start))
-            at, rounds, spent, start = at + 1, 0, 0, time.perf_counter()
+            correct[:, i] = ~strictly_better(np.broadcast_to(best, thetas.shape), policy.z_hat(), thetas)
+            cost[:, i] = policy.spent
+            draws[i], seconds[i] = (x / (rounds * len(seeds)) for x in (n_draws, now - start))
+            i, rounds, n_draws, start = i + 1, 0, 0, time.perf_counter()
     return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed, cost)
 
 
 def _means(problem: Problem, theta: Array) -> Array:
-    """x @ theta of every arm, (K,)."""
+    """Return x @ theta of every arm, (K,)."""
     arms = problem.arms
     return arms.dot(theta) if arms.matrix is None else np.asarray(arms.matrix @ theta)

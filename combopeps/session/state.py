@@ -1,6 +1,6 @@
-"""`SessionState`: the state of a session, how events change it, and what is asked and looked at next.
+"""`SessionState`: state of a session, its update by events, and the choice of queries and looks.
 
-Applying the events of a session in their order gives its state. Nothing is chosen or computed again on the way.
+Applying the events of a session in order gives its state, without choosing or computing anything again.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from combopeps.stopping.requests import Requests
 from combopeps.utils.state_dict import StateDict, boolean, integer
 from combopeps.utils.validation import check_integer
 
-FIRST_LOOK = 10
-LOOK_DIVISOR = 16  # a look costs as much as some rounds, in proportion to d: at least d / 16 rounds lie between two
+FIRST_LOOK = 10  # measurements before the first look
+LOOK_DIVISOR = 16  # at least d / 16 measurements between two looks, whose cost grows with d
 
 
 class SessionState:
@@ -49,11 +49,11 @@ class SessionState:
     rule
         The stopping rule.
     verdict
-        What it found at its last look.
+        Verdict of its last look.
     oracle_calls
-        Calls of the oracle in all looks.
+        Number of oracle calls in all looks.
     looks
-        All looks of the rule.
+        All looks of the rule, in order.
     """
 
     _policy: Policy
@@ -72,15 +72,16 @@ class SessionState:
         self._leases: dict[int, Lease] = {}
         self._corrections = 0
         self._range = (np.inf, -np.inf, 0)  # smallest and largest result, and their number
-        self._event = 1  # number of the last event; the first one is the description of the run
+        self._event = 1  # number of the last event; event 1 of a campaign is its description
         self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
-        self._looked_at = -1  # number of measurements at the last look
-        self._attached = self._fresh = False
+        self._last_look = -1  # number of measurements at the last look
+        self._attached = False  # whether the rule's request logs follow this session
+        self._fresh = False  # whether the current run began without measurements
         self._follow_requests()
         self._schedule_look()
 
     def _follow_requests(self) -> None:
-        """Find the logs of the rule's requests; they are told of queries that are for single arms."""
+        """Set the request logs of the rule; only logs of single arms are informed of queries."""
         self._logs: Sequence[Requests] = self.rule.logs if self.rule.requests_measurements else ()
         self._logs_of_queries: Sequence[Requests] = () if self.problem.measures_actions else self._logs
 
@@ -99,9 +100,9 @@ class SessionState:
     # Events.
 
     def _warn_of(self, events: Sequence[Event], take_in: bool = True) -> bool:
-        """Warn of conflicts that results will cause, before they change anything; whether the diagnostics saw them.
+        """Warn of conflicts that results will cause, before the state changes.
 
-        With `take_in`, the diagnostics take in a single result at once, which is faster.
+        With `take_in`, a single result is added to the diagnostics at once, which is faster. Returns whether it was.
         """
         arms, readings = list[int](), list[Reading]()
         for event in events:
@@ -110,16 +111,16 @@ class SessionState:
             elif type(event) is Observed:
                 _collect(event.arms, event.readings, arms, readings)
         if take_in and len(arms) == 1:
-            self._diagnostics.see(arms[0], readings[0])
+            self._diagnostics.add_one(arms[0], readings[0])
             return True
         if arms:
-            self._diagnostics.warn_of(arms, readings)
+            self._diagnostics.warn_about(arms, readings)
         return False
 
     def _apply(self, events: Iterable[Event], seen: bool = False) -> None:
-        """Change the state by events, which are numbered from the last one on; nothing is chosen or computed again.
+        """Update the state by events, which are numbered consecutively.
 
-        Results are learnt together at the end. `seen` says that the diagnostics have seen them.
+        The policy is updated with all results at the end. `seen` is whether the diagnostics include them already.
         """
         changed, arms, readings = False, list[int](), list[Reading]()
         for event in events:
@@ -140,7 +141,7 @@ class SessionState:
                     log.abandon(event.query.id)
             elif type(event) is Leased:
                 if not all(id in self._ledger.open for id in event.ids):
-                    raise ValueError("a lease is for open queries")
+                    raise ValueError("a lease must be for open queries")
                 self._leases.update(dict.fromkeys(event.ids, event.lease))
             elif type(event) is Looked:
                 if event.state is not None:
@@ -192,7 +193,7 @@ class SessionState:
             self._diagnostics.add(arms, readings)
 
     def _change(self, event: Corrected | Retracted) -> None:
-        """Change a recorded result; the stopping rule gives up a proof that uses it, before any later event."""
+        """Change a recorded result; a proof of the stopping rule that uses it is discarded."""
         results, rows = self._ledger.results, self._recorded(event.event)
         if isinstance(event, Corrected):
             for row, reading in zip(rows, event.readings, strict=True):
@@ -207,7 +208,7 @@ class SessionState:
             results.in_proof[:] = False
 
     def _learn_again(self) -> None:
-        """Compute everything from the results that count, after some were changed."""
+        """Recompute policy and diagnostics from the current results, after some were changed."""
         policy, results = self._policy, self._ledger.results
         policy.reset()
         self._diagnostics.reset()
@@ -223,20 +224,20 @@ class SessionState:
         if self.problem.measures_actions:
             for id in np.unique(results.query[rows][results.query[rows] >= 0]).tolist():
                 policy.count_actions(self._queries.choice(self._ledger.find(id))[None])
-        self.verdict, self._looked_at = Verdict(False), -1
+        self.verdict, self._last_look = Verdict(False), -1
 
     def _sums(self, rows: Any) -> Measurements:
-        """Sums of some results, arm by arm, in units of the noise."""
+        """Return the sufficient statistics of some rows, in units of the noise."""
         results, noise = self._ledger.results, self.problem.noise
         arms, sem, count = results.arm[rows], results.sem[rows], results.count[rows].astype(np.float64)
         weights = np.where(sem > 0.0, (noise[arms] / np.where(sem > 0.0, sem, 1.0)) ** 2, count)
         sums: list[Any] = [
-            np.bincount(arms, weights=each, minlength=len(noise))
-            for each in (weights, weights * results.y[rows] / noise[arms], count)
+            np.bincount(arms, weights=values, minlength=len(noise))
+            for values in (weights, weights * results.y[rows] / noise[arms], count)
         ]
         return Measurements(self.problem.signal, *sums)
 
-    # What is asked next.
+    # Choice of queries.
 
     def _choose(self, n: int) -> list[Query]:
         """Return the next n queries, without opening them: requests of the rule first, then the policy's choices."""
@@ -251,29 +252,29 @@ class SessionState:
         return queries
 
     def _requested(self, n: int) -> list[Any]:
-        """Return up to n arms that the stopping rule requests, or actions that show them."""
+        """Return up to n arms that the stopping rule requests, or actions that measure them."""
         self._attach()
         log = self._first_log()
         if log is None:
             return []
         chosen, left = self.problem.action_set.requested(log.wanted, n)
-        if left is not None:  # an action shows several of them at once
+        if left is not None:  # an action measures several of them at once
             log.replace(left)
         return list(chosen)
 
     def _first_log(self) -> Requests | None:
-        """Return the first log of the rule with requests that are to be issued."""
+        """Return the first log with pending requests."""
         return next((log for log in self._logs if log.wanted), None)
 
     def _attach(self) -> None:
-        """Let the logs of the rule follow this session."""
+        """Attach the request logs of the rule to this session."""
         if not self._attached:
             for log in self._logs:
                 log.attach()
             self._attached = True
 
     def _detach(self) -> None:
-        """At the end of a run: the rule keeps its requests for the run that continues it."""
+        """Detach the request logs at the end of a run; the rule keeps its requests for a run that continues it."""
         if self._attached:
             for log in self._logs:
                 log.detach()
@@ -285,62 +286,62 @@ class SessionState:
         return self._policy.samples >= self._next_look and not any(log.outstanding for log in self._logs)
 
     def _schedule_look(self, pause: int = 1) -> None:
-        """The next look comes after so many more measurements, and not before the end of an initial design."""
+        """Schedule the next look after `pause` measurements, and after the initial design."""
         samples = self._policy.samples
         self._next_look = max(samples + pause, samples + self._policy.unswept, FIRST_LOOK)
 
     def _look(self) -> None:
-        """Let the rule look, with what was found about the cone so far; it may request what to measure next."""
+        """Evaluate the stopping rule, with cached facets; it may request measurements."""
         self._attach()
         self._diagnostics.check()
         view, t = self._view(), self._policy.samples
         found = self.verdict = self._check(self.rule, view)
-        self._looked_at = t
+        self._last_look = t
         self.oracle_calls += found.oracle_calls
         self.looks.append(Look(t, found.error_probability, found.statistic, found.threshold))
         self._schedule_look(max(1, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self.rule.ratio - 1.0))))
         self.rule.request(found)
         if self._first_log() is not None:
-            self._next_look = t + 1  # as soon as the requests are measured
+            self._next_look = t + 1  # due when the requested measurements are complete
 
     def _check(self, rule: StoppingRule, view: View) -> Verdict:
-        """The verdict of a rule, with the answer it is about, and its claim with all that speaks against it."""
+        """Return the verdict of a rule, with its answer and qualified claim."""
         rule.check_problem(self.problem, self._policy.noise_estimate)
         found = self._policy.guarded(lambda: rule.check(view))
         if not found.stop:
             return replace(found, claim="", z=view.z_hat, rule=rule.name)
-        certified = view.z_hat if found.z is None else found.z  # it need not be what the prior prefers
+        certified = view.z_hat if found.z is None else found.z  # may differ from the answer under the prior
         return replace(found, claim=self._qualified(found.claim, not rule.proves), z=certified, rule=rule.name)
 
-    def _qualified(self, claim: str, rests_on_prior: bool = True) -> str:
-        """A claim, with conflicts of the results with its assumptions, and the number of corrections."""
-        claim = self._diagnostics.conflict.qualify(claim, rests_on_prior)
+    def _qualified(self, claim: str, uses_prior: bool = True) -> str:
+        """Return a claim with conflicts of the results with its assumptions, and the number of corrections."""
+        claim = self._diagnostics.conflict.qualify(claim, uses_prior)
         if self._corrections:
             results = "1 result was" if self._corrections == 1 else f"{self._corrections} results were"
             claim += f"; {results} corrected or retracted: it holds if that was not done because of the values"
         return claim
 
     def _current(self, view: View) -> Verdict:
-        """The verdict on the current results, without a change to the rule."""
-        if self._looked_at == self._policy.samples:
+        """Return the verdict on the current results, without changing the rule."""
+        if self._last_look == self._policy.samples:
             return self.verdict
         problem = self.problem
         shared: list[Any] = [problem, problem.oracle, problem.signal, problem.arms]
         return self._check(copy.deepcopy(self.rule, {id(same): same for same in shared}), view)
 
     def _view(self, *, cached: bool = True) -> View:
-        """The run as it is now; without cached facets, what it shows depends on the results alone."""
+        """Return a view of the current state; without cached facets it depends on the results alone."""
         policy = self._policy if cached else self._policy.without_cache()
         return View(policy, policy.streams.named(0, "look", policy.samples))
 
     def _recorded(self, event: Any) -> Any:
-        """Return the rows of an event with a result, or raise a typed error."""
+        """Return the rows of an event with a result; QueryError if it has none."""
         check_integer("event", event)
         rows = self._ledger.results.rows_of_event(int(event))
         if not len(rows):
             raise QueryError(f"event {event} recorded no result; measurements() lists those that did")
         if not self._ledger.results.active[rows].all():
-            raise QueryError(f"the result of event {event} was retracted; observe it anew if it is right after all")
+            raise QueryError(f"the result of event {event} was retracted; use observe(label, y) if it is correct")
         return rows
 
     # Serialised state.
@@ -355,26 +356,26 @@ class SessionState:
         }  # fmt: skip
 
     def load_state_dict(self, data: StateDict) -> None:
-        """Restore the state into a session that was created in the same way; an exception means it does not fit."""
+        """Restore the state of a session that was created in the same way; raises if it is inconsistent."""
         self._policy.load_state_dict(data["policy"])
         self._ledger.load_state_dict(data["ledger"])
         self._diagnostics.load_state_dict(data["diagnostics"])
         self._event, self._corrections = integer(data["event"], least=1), integer(data["corrections"])
         self._leases = {id: Lease(client, until) for id, client, until in data["leases"]}
         if not self._leases.keys() <= self._ledger.open.keys():
-            raise ValueError("a lease is for an open query")
+            raise ValueError("a lease must be for an open query")
         results = self._ledger.results
         counted = results.y[results.counted()]
         self._range = counted.min(initial=np.inf), counted.max(initial=-np.inf), len(counted)
         self._load_rule(data["rule"])
 
     def _rule_state(self) -> StateDict:
-        """State of the stopping rule, and when it looks next."""
-        stopped = bool(self.verdict.stop) and self._looked_at == self._policy.samples
+        """Return the state of the stopping rule and of its schedule."""
+        stopped = bool(self.verdict.stop) and self._last_look == self._policy.samples
         return {"rule": self.rule.state_dict(), "next_look": int(self._next_look), "stopped": stopped}
 
     def _load_rule(self, data: StateDict) -> None:
-        """Replace the rule by one with this state."""
+        """Replace the rule by a new one with this state."""
         self._detach()
         self.rule = stopping_rule(self._stopping, self.delta, self.epsilon)
         self.rule.check_problem(self.problem, self._policy.noise_estimate)
@@ -388,10 +389,10 @@ class SessionState:
 
 
 def _collect(
-    arms: Iterable[int], readings: Iterable[Reading | None], into_arms: list[int], into_readings: list[Reading]
+    arms: Iterable[int], readings: Iterable[Reading | None], all_arms: list[int], all_readings: list[Reading]
 ) -> None:
-    """Add arms and readings of a result; parts that were not read are left out."""
+    """Append arms and readings of a result to the lists, without components that were not read."""
     for arm, reading in zip(arms, readings, strict=True):
         if reading is not None:
-            into_arms.append(arm)
-            into_readings.append(reading)
+            all_arms.append(arm)
+            all_readings.append(reading)

@@ -1,4 +1,4 @@
-"""What a simulation has seen: right or wrong at every checkpoint of every run, and what it cost."""
+"""`Trace`: results of a simulation, with correctness, draws, time and cost at every checkpoint."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from combopeps.utils.validation import MAX_DRAWS, check_count, check_fraction, c
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_ROWS = 8  # checkpoints that a notebook shows
-_POINTS = 1000  # at which what runs have spent is compared
+_MAX_HTML_ROWS = 8  # checkpoints in the table of a notebook
+_MAX_COST_POINTS = 1000  # costs at which the identification rate is computed
 
 
 @dataclass(frozen=True, repr=False)
 class Crossing(ShortRepr):
     """The first checkpoint at which the identification rate exceeds a level, with a bootstrap interval.
 
-    `samples` and the ends of the interval are infinite where the rate does not get there.
+    `samples` and the ends of the interval are infinite where the rate does not exceed it.
     """
 
     samples: float
@@ -44,17 +44,17 @@ class Trace(ShortRepr):
     t
         Checkpoints: numbers of measurements, (T,).
     correct
-        Whether the answer after t measurements was right, (R, T).
+        Whether the answer after t measurements is correct, (R, T).
     pulls
-        How often each arm was measured, (R, K).
+        Number of measurements of each arm, (R, K).
     draws
-        Parameter vectors drawn per round and run, on average between checkpoints, (T,).
+        Parameter vectors drawn per round and run, averaged between checkpoints, (T,).
     seconds
-        Wall time per round and run, on average between checkpoints, (T,).
+        Wall time per round and run, averaged between checkpoints, (T,).
     cost
-        What each run had spent by then, (R, T): t, unless the problem's measurements have costs.
+        Total cost of each run at each checkpoint, (R, T): t, unless the problem has costs.
     seed
-        What the run was seeded with; -1 when it was not an integer.
+        Seed of the simulation; -1 if it was not an integer.
     """
 
     t: NDArray[np.int64]
@@ -74,7 +74,7 @@ class Trace(ShortRepr):
 
     def _repr_html_(self) -> str:
         rate, error = self.identification_rate()
-        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
+        shown = np.unique(np.linspace(0, len(self.t) - 1, _MAX_HTML_ROWS).round().astype(int))
         rows = [
             (f"{self.t[i]}", f"{rate[i]:.3f} ± {error[i]:.3f}", f"{self.draws[i]:.3g}", f"{1e6 * self.seconds[i]:.3g}")
             for i in shown
@@ -83,45 +83,45 @@ class Trace(ShortRepr):
         return html_table(title, rows, ("t", "right", "draws per round", "µs per round"))
 
     def to_frame(self) -> DataFrame:
-        """A pandas DataFrame with one row per checkpoint: t, rate, two_se, draws, seconds.
+        """Return a pandas DataFrame with one row per checkpoint: t, rate, two_se, draws, seconds.
 
-        The share of runs that are right, two standard errors of it, and what a round of one run cost since the
-        checkpoint before. Needs pandas (`pip install 'combopeps[pandas]'`).
+        These are the share of correct runs, twice its standard error, and draws and seconds per round since the
+        previous checkpoint. Requires pandas (`pip install 'combopeps[pandas]'`).
         """
         rate, error = self.identification_rate()
         return data_frame({"t": self.t, "rate": rate, "two_se": error, "draws": self.draws, "seconds": self.seconds})
 
     def identification_rate(self) -> tuple[Array, Array]:
-        """The share of runs that are right at each checkpoint, and two standard errors of it."""
+        """Return the share of correct runs at each checkpoint, and twice its standard error."""
         rate = self.correct.mean(axis=0)
         return rate, 2.0 * np.sqrt(rate * (1.0 - rate) / len(self.correct))
 
     def samples_to(self, level: float, *, confidence: float = 0.95, resamples: int = 1000) -> Crossing:
-        """Measurements until the identification rate exceeds `level`; runs are resampled for the interval."""
+        """Return the measurements until the identification rate exceeds `level`, with a bootstrap interval."""
         return _crossing(self.t, self.correct, level, confidence, resamples)
 
     def cost_to(self, level: float, *, confidence: float = 0.95, resamples: int = 1000) -> Crossing:
-        """What a run must spend until the identification rate exceeds `level`; as `samples_to`, with cost for time.
+        """Return the cost until the identification rate exceeds `level`, with a bootstrap interval.
 
-        The answer of a run that has spent c is that of its last checkpoint at which it had spent no more.
+        The answer of a run at cost c is that of its last checkpoint with a cost of at most c.
         """
-        spent = np.unique(self.cost)
-        spent = spent[spent <= self.cost[:, -1].min()]  # as far as every run has got
-        if len(spent) > (most := max(_POINTS, len(self.t))):
-            spent = spent[np.linspace(0, len(spent) - 1, most).astype(np.intp)]
-        before = np.stack([np.searchsorted(row, spent, side="right") for row in self.cost]) - 1
-        right = np.take_along_axis(self.correct, np.maximum(before, 0), axis=1) & (before >= 0)
-        return _crossing(spent, right, level, confidence, resamples)
+        costs = np.unique(self.cost)
+        costs = costs[costs <= self.cost[:, -1].min()]  # reached by every run
+        if len(costs) > (count := max(_MAX_COST_POINTS, len(self.t))):
+            costs = costs[np.linspace(0, len(costs) - 1, count).astype(np.intp)]
+        before = np.stack([np.searchsorted(row, costs, side="right") for row in self.cost]) - 1
+        correct = np.take_along_axis(self.correct, np.maximum(before, 0), axis=1) & (before >= 0)
+        return _crossing(costs, correct, level, confidence, resamples)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to an .npz file, whole or not at all."""
+        """Write the trace to an .npz file, atomically."""
         data = io.BytesIO()
         np.savez_compressed(data, **{field.name: getattr(self, field.name) for field in fields(self)})
         files.write_atomically(path, data.getvalue())
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         content = files.read_regular(path)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as data:
@@ -132,7 +132,7 @@ class Trace(ShortRepr):
 
     @classmethod
     def join(cls, traces: list[Trace]) -> Trace:
-        """Runs of several traces with the same checkpoints, one after the other."""
+        """Concatenate the runs of several traces with the same checkpoints."""
         if not isinstance(traces, (list, tuple)) or not traces:
             raise ParameterError(f"traces must be a list of at least one Trace, got {shown(traces)}")
         for trace in traces:
@@ -146,28 +146,30 @@ class Trace(ShortRepr):
             traces[0].t,
             np.concatenate([trace.correct for trace in traces]),
             np.concatenate([trace.pulls for trace in traces]),
-            drawn / (rounds * weights.sum()),  # counts are added: the same bits, however runs were grouped
+            drawn / (rounds * weights.sum()),  # from integer counts: independent of the grouping of runs
             np.average([trace.seconds for trace in traces], axis=0, weights=weights[:, 0]),
             traces[0].seed,
             np.concatenate([trace.cost for trace in traces]),
         )
 
 
-def _crossing(at: Array | NDArray[np.int64], right: NDArray[np.bool_], level: float, sure: float, n: int) -> Crossing:
-    """Where the share of right answers, (R, T), exceeds a level; runs are resampled n times for the interval."""
+def _crossing(
+    x: Array | NDArray[np.int64], correct: NDArray[np.bool_], level: float, confidence: float, n: int
+) -> Crossing:
+    """Return the first x at which the share of correct runs, (R, T), exceeds a level, with a bootstrap interval."""
     check_fraction("level", level)
-    check_fraction("confidence", sure)
+    check_fraction("confidence", confidence)
     check_count("resamples", n, MAX_DRAWS)
     rng = np.random.default_rng(0)  # fixed: the same trace has the same interval
-    runs = len(right)
+    runs = len(correct)
     counts = rng.multinomial(runs, np.full(runs, 1.0 / runs), size=n)
-    rates = counts @ right.astype(np.float64) / runs
-    tail = 50.0 * (1.0 - sure)
-    crossings = np.sort([_first_above(at, rate, level) for rate in rates])
+    rates = counts @ correct.astype(np.float64) / runs
+    tail = 50.0 * (1.0 - confidence)
+    crossings = np.sort([_first_above(x, rate, level) for rate in rates])
     low, high = crossings[[int(n * tail / 100), int(np.ceil(n * (1 - tail / 100))) - 1]]
-    return Crossing(_first_above(at, right.mean(axis=0), level), float(low), float(high))
+    return Crossing(_first_above(x, correct.mean(axis=0), level), float(low), float(high))
 
 
-def _first_above(at: Array | NDArray[np.int64], rate: Array, level: float) -> float:
+def _first_above(x: Array | NDArray[np.int64], rate: Array, level: float) -> float:
     above = np.flatnonzero(rate > level)
-    return float(at[above[0]]) if len(above) else float("inf")
+    return float(x[above[0]]) if len(above) else float("inf")

@@ -9,7 +9,7 @@ rest on a union bound over components and times, which is far from tight (see do
 
 from __future__ import annotations
 
-from combopeps.policies.clucb import check_unit_arms, confidence_sets
+from combopeps.policies.baselines.clucb import check_unit_arms, confidence_sets
 from combopeps.stopping.base import FixedConfidenceRule, Verdict, View
 from combopeps.stopping.certificates.glr import require_identifiability
 

@@ -161,5 +161,5 @@ def test_a_second_ctrl_c_while_the_first_is_handled_loses_nothing():
 
 def test_without_the_rescue_a_ctrl_c_loses_something(monkeypatch):
     monkeypatch.setattr(Batch, "rescue", lambda self: None)
-    monkeypatch.setattr(Run, "_explain", lambda self, error: None)
+    monkeypatch.setattr(Run, "_attach_session", lambda self, error: None)
     assert any(interrupted_run(2, line)[0] for line in range(interrupted_run(2)[1].lines))

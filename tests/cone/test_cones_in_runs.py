@@ -9,7 +9,7 @@ from combopeps import PEPS, Box, BudgetRule, ExplicitOracle, Session, TopKOracle
 from combopeps.alternatives import HalfSpaceSampler, HitAndRunSampler, RejectionSampler
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.alternatives.replicated import Cones
-from combopeps.policies import LinGame, Uniform
+from combopeps.policies.baselines import LinGame, Uniform
 from combopeps.posterior import Arms, GaussianPosterior
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.stopping import PosteriorRule

@@ -8,7 +8,7 @@ from unit_problem import unit_problem
 from combopeps import SpanningTreeOracle, TopTwo
 from combopeps.alternatives.replicated import ListedCones
 from combopeps.oracles.base import strictly_better
-from combopeps.policies import LinGame
+from combopeps.policies.baselines import LinGame
 
 GRAPHS = {
     "complete": nx.complete_graph(30),

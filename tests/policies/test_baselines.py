@@ -11,7 +11,7 @@ from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle
 from combopeps.errors import LabelError, ParameterError, SpaceError
-from combopeps.policies import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
+from combopeps.policies.baselines import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
 
 
 class Data:

@@ -176,15 +176,15 @@ FAULTS = {  # what is overridden, the check that finds it, and its words
     "counts only": ({"learn": counts_only}, "learning", "posterior"),
     "learns plain results only": ({"learn": lambda self, arm, y: learn(self, arm, y)}, "learning", "weight=1.0, count=1"),
     "forgets weights": (
-        {"learn": lambda self, arm, y, weight=1.0, count=1: learn(self, arm, y)}, "learning", "worth more than one"),
+        {"learn": lambda self, arm, y, weight=1.0, count=1: learn(self, arm, y)}, "learning", "weight and count"),
     "shares its state": (
         {"__init__": begins_with(lambda self: Shared([0])), "choose": counts_choices}, "copies", "shares"),
     "forgets its state": (
-        {"__init__": begins_with(lambda self: Forgetful([0])), "choose": counts_choices}, "copies", "left out"),
+        {"__init__": begins_with(lambda self: Forgetful([0])), "choose": counts_choices}, "copies", "not copied"),
     "imagines in place": ({"with_fantasies": lambda self: self}, "fantasies", "with_fantasies"),
     "restores too little": (
         {"__init__": begins_with(lambda self: [0]), "choose": counts_choices},
-        "state dict", "add what `choose` depends on"),
+        "state dict", "on which `choose` depends"),
     "low indices first": ({"choose": lambda self: self.pulls.argmin(axis=1)}, "no favourites", "not by index"),
     "likes the first": ({"fewest": likes_the_first}, "no favourites", "self.streams"),
     "answers the first": (
@@ -193,7 +193,7 @@ FAULTS = {  # what is overridden, the check that finds it, and its words
     "never the last": ({"fewest": never_the_last}, "identifies", "never measured"),
     "only the top answer": ({"choose": lambda self: self.z_hat().argmax(axis=1)}, "identifies", "never measured"),
     "one arm for ever": (
-        {"__init__": begins_with(one_arm), "choose": lambda self: self.chosen}, "identifies", "measure whatever"),
+        {"__init__": begins_with(one_arm), "choose": lambda self: self.chosen}, "identifies", "measure every item"),
 }  # fmt: skip
 
 

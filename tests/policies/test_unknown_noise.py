@@ -36,7 +36,7 @@ from combopeps.alternatives import SamplingTask, draw_thetas
 from combopeps.alternatives.base import draw_thetas_and_noise
 from combopeps.errors import ParameterError, PriorWarning
 from combopeps.oracles.base import has_equal_value
-from combopeps.policies import CLUCB, LinGame, LinGapE
+from combopeps.policies.baselines import CLUCB, LinGame, LinGapE
 from combopeps.posterior import GaussianPosterior, RealSpace
 from combopeps.posterior.noise_level import MIN_DOF
 

@@ -20,7 +20,7 @@ from combopeps import (
     simulate,
 )
 from combopeps.errors import LabelError, ParameterError, QueryError, RewardError
-from combopeps.policies import LinGapE, Uniform
+from combopeps.policies.baselines import LinGapE, Uniform
 
 ITEMS = ["a", "b", "c", "d"]
 

@@ -78,8 +78,8 @@ def test_many_measurements_at_once_are_one_after_the_other(seed, factor, noise_s
     arms = rng.integers(0, 1 + seed % 9, size=200)
     ys = 1000.0 * arms + factor * noise_std * rng.normal(size=200)
     one, many = NoiseGuard(np.full(9, noise_std)), NoiseGuard(np.full(9, noise_std))
-    alarms = [one.see(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
-    at = [many.see_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 100), (100, 200))]
+    alarms = [one.add(int(arm), float(y)) for arm, y in zip(arms, ys, strict=True)]
+    at = [many.add_many(arms[i:j], ys[i:j]) for i, j in ((0, 0), (0, 7), (7, 8), (8, 100), (100, 200))]
     assert sum(alarms) == sum(at) <= 1
     assert one.text == many.text
     for name, value in one.state_dict().items():
@@ -93,7 +93,7 @@ def test_evidence_of_larger_noise_never_exceeds_a_likelihood_ratio_whatever_the_
     counts, means = rng.integers(0, 7, size=4), 10.0 * rng.normal(size=4)
     noise, guard = [size * rng.normal(size=n) for n in counts], NoiseGuard(np.ones(4))
     for arm in rng.permutation(np.repeat(np.arange(4), counts)):
-        guard.see(int(arm), float(means[arm] + noise[arm][guard.count[arm]]))
+        guard.add(int(arm), float(means[arm] + noise[arm][guard.count[arm]]))
     seen = guard.state_dict()
     terms = [
         np.log(weight / 4) + sum(log_ratio(x[:h], s**2 * np.eye(len(x[:h])) - (s**2 - 1) / h) for x in noise if len(x))
@@ -127,7 +127,7 @@ def test_evidence_of_a_misfit_never_exceeds_a_likelihood_ratio_whatever_theta_is
     arm = np.repeat(np.arange(5), counts)
     noise = size * rng.normal(size=len(arm))
     ys = (ROWS @ (10.0 * rng.normal(size=2)))[arm] + noise
-    found = fit_guard(in_full=True).judge(counts, np.bincount(arm, ys, minlength=5))
+    found = fit_guard(in_full=True).test(counts, np.bincount(arm, ys, minlength=5))
     if found is None:
         assert np.count_nonzero(counts) <= 2
         return
@@ -149,7 +149,7 @@ def test_evidence_of_a_misfit_is_its_formula(seed, size):
 
         return minimize(factor, np.zeros(2)).fun
 
-    found = fit_guard(in_full=True).judge(n, n * means).log_evidence
+    found = fit_guard(in_full=True).test(n, n * means).log_evidence
     expected = np.logaddexp.reduce([least(tau) for tau in MISFITS]) - np.log(len(MISFITS))
     assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
@@ -160,8 +160,8 @@ def test_a_misfit_that_is_skipped_as_harmless_is_harmless():
     for _ in range(400):
         counts = rng.integers(0, 30, size=12)
         means = rows @ rng.normal(size=3) + rng.uniform(0, 1.5) * rng.normal(size=12)
-        found = fit_guard(rows).judge(counts, counts * means)
-        evidence = fit_guard(rows, in_full=True).judge(counts, counts * means).log_evidence
+        found = fit_guard(rows).test(counts, counts * means)
+        evidence = fit_guard(rows, in_full=True).test(counts, counts * means).log_evidence
         skipped += found is None
         alarms += evidence >= ALARM
         assert evidence < ALARM if found is None else found.log_evidence == evidence
@@ -198,7 +198,7 @@ def test_the_alarm_of_the_prior_comes_at_evidence_of_one_thousand(kind, seed):
         return X @ mean + factor * (X @ (theta - mean) + noise)
 
     def alarm(ys):
-        return bool(guard.judge(*sums(arms, ys, len(rows)), repetitions(arms, ys) if alone else None))
+        return bool(guard.test(*sums(arms, ys, len(rows)), repetitions(arms, ys) if alone else None))
 
     threshold = brentq(lambda f: evidence_against_the_prior(X, results(f), mean, std, alone) - ALARM, 1.0, 60.0)
     assert not alarm(results(threshold * (1 - 1e-6)))
@@ -221,8 +221,8 @@ def test_a_prior_that_is_truncated_to_a_box_is_judged_as_such():
     log_e = np.logaddexp.reduce(np.log(PRIOR_WEIGHTS) + ratios) + np.log(2 / 3)
     assert log_e < ALARM  # a factor of the truncated prior has little room: no y makes a difference
     for y in (1.0, 3.0, 6.0):
-        assert guard.judge(np.array([3.0]), np.array([3.0 * y])) == ""
-    assert prior_guard(np.eye(1), 0.0, 1.0).judge(np.array([3.0]), np.array([18.0])) != ""  # as it is without the box
+        assert guard.test(np.array([3.0]), np.array([3.0 * y])) == ""
+    assert prior_guard(np.eye(1), 0.0, 1.0).test(np.array([3.0]), np.array([18.0])) != ""  # as it is without the box
 
 
 def test_a_box_that_the_prior_hardly_reaches_is_no_conflict():
@@ -230,8 +230,8 @@ def test_a_box_that_the_prior_hardly_reaches_is_no_conflict():
     for rows in (np.eye(2), np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 1.0]])):
         counts = np.full(len(rows), 50.0)
         seen = counts, counts * (rows @ [4.2, 4.1])
-        assert prior_guard(rows, 0.0, 1.0, Box(4.0, 9.0)).judge(*seen) == ""
-        assert prior_guard(rows, 0.0, 1.0).judge(*seen) != "" or len(rows) == 2
+        assert prior_guard(rows, 0.0, 1.0, Box(4.0, 9.0)).test(*seen) == ""
+        assert prior_guard(rows, 0.0, 1.0).test(*seen) != "" or len(rows) == 2
 
 
 # ---------------------------------------------------------------- false alarms
@@ -252,7 +252,7 @@ def plain_runs(runs):
 
 
 def noise_alarms(runs):
-    return sum(NoiseGuard(np.ones(100)).see_many(arms, ys) for arms, ys in runs)
+    return sum(NoiseGuard(np.ones(100)).add_many(arms, ys) for arms, ys in runs)
 
 
 def squares_and_degrees(arms, ys):
@@ -384,7 +384,7 @@ def prior_alarms(runs, width, seed, d=12):
             left = (squares - totals**2 / np.maximum(counts, 1.0)).sum(axis=1)
             for r in np.flatnonzero(~alarmed):
                 seen = Repetitions(left[r], np.maximum(counts[r] - 1, 0).sum())
-                alarmed[r] = bool(guard.judge(counts[r], totals[r], seen))
+                alarmed[r] = bool(guard.test(counts[r], totals[r], seen))
     return int(alarmed.sum())
 
 
@@ -436,9 +436,9 @@ def test_the_test_of_false_alarms_can_fail(runs, alarms):
 def test_thirty_repetitions_show_noise_twice_as_large(arms, times):
     order = np.tile(np.arange(arms), times)
     noise = np.random.default_rng(2).normal(size=(800, len(order)))
-    found = sum(NoiseGuard(np.ones(arms)).see_many(order, 5.0 * order + 2.0 * ys) for ys in noise)
+    found = sum(NoiseGuard(np.ones(arms)).add_many(order, 5.0 * order + 2.0 * ys) for ys in noise)
     assert binom.cdf(found, len(noise), 0.9) > 1e-3  # as noise of 1.4 times does not
-    some = sum(NoiseGuard(np.ones(arms)).see_many(order, 5.0 * order + 1.4 * ys) for ys in noise[:100])
+    some = sum(NoiseGuard(np.ones(arms)).add_many(order, 5.0 * order + 1.4 * ys) for ys in noise[:100])
     assert binom.cdf(some, 100, 0.9) < 1e-3
 
 
@@ -447,14 +447,14 @@ def test_forty_repetitions_show_noise_of_a_third(arms, times):
     order, rng, found = np.tile(np.arange(arms), times), np.random.default_rng(2), 0
     for _ in range(100):
         guard = NoiseGuard(np.ones(arms))
-        assert not guard.see_many(order, 5.0 * order + rng.normal(size=len(order)) / 3)
+        assert not guard.add_many(order, 5.0 * order + rng.normal(size=len(order)) / 3)
         found += "times as large as stated" in guard.smaller
     assert binom.cdf(found, 100, 0.9) > 1e-3
 
 
 def test_noise_that_is_a_little_smaller_is_not_reported():
     guard, rng = NoiseGuard(np.ones(3)), np.random.default_rng(0)
-    guard.see_many(rng.integers(0, 3, size=20_000), 0.9 * rng.normal(size=20_000))
+    guard.add_many(rng.integers(0, 3, size=20_000), 0.9 * rng.normal(size=20_000))
     assert guard.smaller == guard.text == ""
 
 
@@ -477,8 +477,8 @@ def test_fifty_components_show_a_prior_three_times_too_narrow():
     guard, counts = prior_guard(np.eye(50), 0.0, 1.0), np.full(50, 2.0)
     for _ in range(200):
         theta, noise = rng.normal(size=50), rng.normal(size=50) / np.sqrt(2)
-        found += bool(guard.judge(counts, counts * (3.0 * theta + noise)))
-        control += bool(guard.judge(counts, counts * (theta + noise)))
+        found += bool(guard.test(counts, counts * (3.0 * theta + noise)))
+        control += bool(guard.test(counts, counts * (theta + noise)))
     assert binom.cdf(found, 200, 0.99) > 1e-3
     assert control <= 3
 
@@ -486,9 +486,9 @@ def test_fifty_components_show_a_prior_three_times_too_narrow():
 def test_one_of_many_components_shows_a_wrong_prior():
     theta = np.random.default_rng(4).normal(size=500)
     guard, counts = prior_guard(np.eye(500), 0.0, 1.0), np.ones(500)
-    assert guard.judge(counts, theta) == ""
+    assert guard.test(counts, theta) == ""
     theta[7] = 12.0
-    assert "7 is 8.5 standard deviations off its prior mean 0" in guard.judge(counts, theta)
+    assert "7 is 8.5 standard deviations off its prior mean 0" in guard.test(counts, theta)
 
 
 @pytest.mark.parametrize("rows", [np.eye(20), np.vstack([np.eye(20), np.tri(20)])], ids=["units", "sums"])
@@ -496,16 +496,16 @@ def test_a_prior_that_is_too_wide_or_not_stated_is_no_conflict(rows):
     rng = np.random.default_rng(5)
     counts = np.full(len(rows), 3.0)
     totals = counts * (rows @ rng.normal(size=20)) + np.sqrt(3.0) * rng.normal(size=len(rows))
-    assert prior_guard(rows, 0.0, 100.0).judge(counts, totals) == ""
-    assert prior_guard(rows, 0.0, 0.01).judge(counts, totals) != ""
-    assert prior_guard(rows, 0.0, 0.01, stated=False).judge(counts, totals) == ""
+    assert prior_guard(rows, 0.0, 100.0).test(counts, totals) == ""
+    assert prior_guard(rows, 0.0, 0.01).test(counts, totals) != ""
+    assert prior_guard(rows, 0.0, 0.01, stated=False).test(counts, totals) == ""
 
 
 def test_luck_under_a_wide_prior_is_not_taken_for_noise():
     """All means are 5, the prior is wide, and what looked best is measured again."""
     guard, alarms = prior_guard(np.eye(100), 0.0, 20.0), 0
     for arms, ys in islice(lucky_runs(3000), 100):
-        alarms += bool(guard.judge(*sums(arms, 5.0 + ys, 100), repetitions(arms, ys)))
+        alarms += bool(guard.test(*sums(arms, 5.0 + ys, 100), repetitions(arms, ys)))
     assert not too_many(alarms, 100)
 
 
@@ -517,7 +517,7 @@ def test_noise_shows_under_the_prior_where_repetitions_are_few():
         theta = 4.0 * rng.normal(size=12)
         arms = np.r_[np.arange(12), rng.integers(0, 12, size=8)]
         ys = theta[arms] + 4.0 * rng.normal(size=20)
-        found += "noise about" in guard.judge(*sums(arms, ys, 12), repetitions(arms, ys))
+        found += "noise about" in guard.test(*sums(arms, ys, 12), repetitions(arms, ys))
     assert binom.cdf(found, 200, 0.8) > 1e-3
 
 
@@ -528,7 +528,7 @@ def test_noise_shows_under_the_prior_where_repetitions_are_few():
 def test_enormous_numbers_are_survived(y):
     one, many = NoiseGuard(np.array([1e-10])), NoiseGuard(np.array([1e-10]))
     values = [y, -y, y, 0.0, -y] * 20
-    assert sum(one.see(0, value) for value in values) == many.see_many([0] * 100, values)
+    assert sum(one.add(0, value) for value in values) == many.add_many([0] * 100, values)
 
 
 def test_arms_that_fit_as_badly_are_counted():

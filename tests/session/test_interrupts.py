@@ -14,7 +14,8 @@ from interrupter import Interrupter
 from unit_problem import unit_problem
 
 from combopeps import Session, TopKOracle, identify
-from combopeps.policies import Uniform, base
+from combopeps.policies import base
+from combopeps.policies.baselines import Uniform
 from combopeps.session import queries, run, session, state
 from combopeps.session.run import Batch
 from combopeps.utils import locks

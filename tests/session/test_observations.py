@@ -23,7 +23,7 @@ from combopeps.errors import (
     RewardError,
     StateFileError,
 )
-from combopeps.policies import Uniform
+from combopeps.policies.baselines import Uniform
 from combopeps.session import TableSummary
 
 ROWS = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [2.0, 0.0, 0.0]])

@@ -9,8 +9,8 @@ from unit_problem import unit_problem
 
 from combopeps import PEPS, Box, ExplicitOracle, Problem, TopKOracle, TopTwo, identify, load_instance
 from combopeps.alternatives import HalfSpaceSampler
-from combopeps.policies import CLUCB
 from combopeps.policies.base import Fantasies
+from combopeps.policies.baselines import CLUCB
 
 BEST = unit_problem(TopKOracle(5, k=1), noise_std=0.5)
 BOXED = unit_problem(TopKOracle(5, k=1), noise_std=0.5, space=Box(-3, 3))
@@ -30,8 +30,8 @@ each_policy = pytest.mark.parametrize(("make", "problem"), CASES.values(), ids=C
 
 def ignore_open_queries(monkeypatch):
     """The negative control: choices do not know what is being measured."""
-    monkeypatch.setattr(Fantasies, "__init__", lambda self, policy, arms: vars(self).update(_policy=policy, _twin=None))
-    monkeypatch.setattr(Fantasies, "_new", (), raising=False)
+    monkeypatch.setattr(Fantasies, "__init__", lambda self, policy, arms: vars(self).update(_policy=policy, _copy=None))
+    monkeypatch.setattr(Fantasies, "_pending", (), raising=False)
     monkeypatch.setattr(Fantasies, "add", lambda self, arms: None)
 
 

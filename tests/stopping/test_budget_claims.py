@@ -74,9 +74,9 @@ def test_a_policy_that_knows_something_is_not_begun_anew():
 def test_fewer_runs_where_all_take_too_long(monkeypatch):
     import combopeps.session.prior_predictive as module
 
-    monkeypatch.setattr(module, "_NUMBERS", 3 * 20)
+    monkeypatch.setattr(module, "_MAX_POSTERIOR_ENTRIES", 3 * 20)
     assert "of 20 simulated runs" in run().claim
-    monkeypatch.setattr(module, "_NUMBERS", 3)
+    monkeypatch.setattr(module, "_MAX_POSTERIOR_ENTRIES", 3)
     assert "not simulated" in run().claim
 
 

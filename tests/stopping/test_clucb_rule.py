@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 
 from combopeps import ExplicitOracle, ShortestPathOracle, TopKOracle, TopTwo, identify
 from combopeps.errors import ParameterError
-from combopeps.policies import CLUCB
+from combopeps.policies.baselines import CLUCB
 from combopeps.stopping import ClucbRule, View
 
 SETS = np.array([[i in chosen for i in range(5)] for chosen in combinations(range(5), 2)], dtype=float)

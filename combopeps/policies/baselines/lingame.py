@@ -1,4 +1,4 @@
-"""LinGame (Degenne, Menard, Shang, Valko 2020), with one learner and gains that need no confidence bounds.
+"""LinGame (Degenne, Menard, Shang, Valko 2020), with one learner and gains without confidence bounds.
 
     for t = 1, 2, ...
         lam_t from AdaHedge,   A(lam) = sum_x lam_x x x'
@@ -7,7 +7,7 @@
         x_t = argmax_x sum_{s <= t} lam_{s, x} - N_x
 
 On the facet y = z - z_hat, with gap = -y @ theta_hat and q = A(lam)^-1 y, the nearest alternative is
-theta_hat + q gap / (y @ q), at the squared distance gap^2 / (y @ q). Every listed facet is looked at in every round.
+theta_hat + q gap / (y @ q), at the squared distance gap^2 / (y @ q). The minimum is over all facets, in every round.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem
 from combopeps.utils.validation import check_flag
 
-_RIDGE = 1e-9  # relative: keeps A(lam) invertible while AdaHedge is all but certain of an arm
+_RIDGE = 1e-9  # relative: keeps A(lam) invertible where lam is concentrated on few arms
 
 
 class LinGame(Policy):
-    """A game between AdaHedge on the arms and the nearest alternative.
+    """Zero-sum game between AdaHedge over the arms and the nearest alternative.
 
     Needs an oracle that lists the facets of an answer (`oracle.facets`), and Theta = R^d.
 
@@ -37,7 +37,7 @@ class LinGame(Policy):
         As for every `Policy`.
     optimism
         Add a confidence width of sqrt(2 ln t) standard deviations to |x @ (theta_t - theta_hat_t)|, as the proof
-        wants it; the paper's comparison goes without.
+        requires; the paper's experiments do not.
     every_arm_once
         Measure every arm once before the game starts.
 
@@ -77,27 +77,27 @@ class LinGame(Policy):
         self._by_component = order, *np.unique(component[order], return_index=True)[::-1]
 
     def choose(self) -> Arm:
-        """One round of the game; its moves need no reward."""
+        """Play one round of the game, which does not depend on the result of the arm."""
         self.t += 1
         lam = self.learner.lam
         self.learner.update(self._gains(self.nearest(lam)))
         return self._tracker.pick(per_cost(lam, self.relative_cost))
 
     def nearest(self, lam: Array) -> Array:
-        """theta_t - theta_hat_t, (R, d), for the alternative nearest in the norm of A(lam), lam (R, K)."""
+        """Return theta_t - theta_hat_t, (R, d), for the nearest alternative in the norm of A(lam), lam (R, K)."""
         inverse = self._inverse_design(lam)
         self.facets.set_answers(self.z_hat())
         gap, width = self.facets.weigh(self.posterior.theta_hat, inverse)
-        gap = np.maximum(gap, 0.0)  # a tie that rounding has turned round
+        gap = np.maximum(gap, 0.0)  # non-negative up to rounding
         best = (gap * gap / width).argmin(axis=1)
         y = self.facets.pick(best)
         q = inverse * y if inverse.ndim == 2 else np.matmul(inverse, y[:, :, None])[:, :, 0]
         rows = np.arange(self.replications)
         return np.asarray(q * (gap[rows, best] / width[rows, best])[:, None])
 
-    def _gains(self, move: Array) -> Array:
-        """(x @ move)^2 / 2 per cost, in units of the noise's variance, (R, K)."""
-        along = self._priced.dot(move) / self.posterior.sigma[:, None]
+    def _gains(self, deviation: Array) -> Array:
+        """Return (x @ deviation)^2 / 2 per cost, in units of the noise variance, (R, K)."""
+        along = self._priced.dot(deviation) / self.posterior.sigma[:, None]
         if self.optimism:
             width = self.posterior.arm_widths()
             width = width if self.relative_cost is None else width / self.relative_cost
@@ -105,7 +105,7 @@ class LinGame(Policy):
         return np.asarray(0.5 * along * along)
 
     def _inverse_design(self, lam: Array) -> Array:
-        """A(lam)^-1: (R, d, d), or its diagonal (R, d) for unit arms."""
+        """Return A(lam)^-1, (R, d, d), or its diagonal (R, d) for unit arms."""
         arms = self._priced
         if arms.columns is None:
             design = np.zeros((self.replications, arms.dim))

@@ -1,4 +1,4 @@
-"""CLUCB (Chen, Lin, King, Lyu, Chen 2014), for sets of components, by argmax only.
+"""CLUCB (Chen, Lin, King, Lyu, Chen 2014): confidence bounds on components, for answers that are sets.
 
 for t = n + 1, n + 2, ...                            (after every component was measured once)
 M_t = argmax_M w(M)                              w(e) the mean of e's measurements
@@ -9,7 +9,7 @@ stop and answer M_t if w~(M~_t) = w~(M_t)
 measure argmax of rad(e) over e in the symmetric difference of M_t and M~_t
 
 With probability 1 - delta all means are within their radii at all times, however arms are chosen, and then no M is
-better than M_t by more than w~(M~_t) - w~(M_t). That is also `ClucbRule`, for runs of any policy.
+better than M_t by more than w~(M~_t) - w~(M_t). `ClucbRule` applies the same test to runs of any policy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ConfidenceSets(NamedTuple):
 
     @property
     def lead(self) -> Array:
-        """w~(M~_t) - w~(M_t), by how much M_t may be worse than the best, (R,); what rounding explains is 0."""
+        """w~(M~_t) - w~(M_t), an upper bound on the loss of M_t, (R,); 0 within rounding."""
         lead = ((self.M_tilde - self.M) * self.w_tilde).sum(axis=1)
         return np.asarray(np.where(strictly_better(self.M_tilde, self.M, self.w_tilde), lead, 0.0))
 
@@ -54,37 +54,38 @@ def confidence_sets(
     delta: float,
     tie: Array | float = 0.0,
 ) -> ConfidenceSets:
-    """The two sets, from arms in units of the noise, the worth and the sums of their measurements, (R, K).
+    """Compute the two sets from arms in units of the noise, and weights and sums of their measurements, (R, K).
 
-    `tie` decides between sets with equal means.
+    `tie` breaks ties between sets with equal means.
     """
     sign, shape = np.sign(oracle.unit), (len(weights), oracle.dim)
     w, rad = np.zeros(shape), np.zeros(shape)
     log_term = np.log(4.0 * len(arms) * float(samples) ** 3 / delta)
-    known = np.where(weights > 0.0, weights, 1.0)  # what no arm measures is in every answer or in none: 0 will do there
-    w[:, arms.component] = totals / (known * arms.coefficient)
-    rad[:, arms.component] = np.sqrt(2.0 * log_term / known) / np.abs(arms.coefficient)
+    counts = np.where(weights > 0.0, weights, 1.0)
+    # Components without an arm are in every answer or in none: they keep w = rad = 0.
+    w[:, arms.component] = totals / (counts * arms.coefficient)
+    rad[:, arms.component] = np.sqrt(2.0 * log_term / counts) / np.abs(arms.coefficient)
     M = sets_of(oracle, space.project(w + tie))
     w_tilde = space.project(w + sign * np.where(M != 0.0, -rad, rad))
     return ConfidenceSets(M, sets_of(oracle, w_tilde), w_tilde, rad)
 
 
 def sets_of(oracle: ArgmaxOracle, thetas: Array) -> Array:
-    """The oracle's answers, which must be sets: every entry 0 or `unit`."""
+    """Return the oracle's answers; ParameterError unless they are sets (every entry 0 or `unit`)."""
     answers = oracle.argmax(thetas)
     if (answers[answers != 0.0] != oracle.unit).any():
         raise ParameterError("CLUCB needs answers that are sets of components (0/1 vectors); use TopTwo or PEPS")
     return answers
 
 
-def check_unit_arms(arms: Arms, cure: str) -> None:
-    """Refuse arms that do not measure one component each."""
+def check_unit_arms(arms: Arms, hint: str) -> None:
+    """Raise ParameterError unless every arm measures one component, and no two the same."""
     if not arms.are_units or len(np.unique(arms.component)) != len(arms):
-        raise ParameterError(f"CLUCB needs arms that measure one component each; {cure}")
+        raise ParameterError(f"CLUCB needs arms that measure one component each; {hint}")
 
 
 class CLUCB(Policy):
-    """Confidence bounds on components, and one argmax with all of them against the current answer.
+    """Measure the least certain component on which the answer and its optimistic rival differ.
 
     For answers that are sets of components and arms that measure one component each. Where Theta is bounded, w and w~
     are projected on it.
@@ -94,17 +95,17 @@ class CLUCB(Policy):
     problem, rng, **options
         As for every `Policy`.
     delta
-        The probability with which the answer at the stop may be wrong.
+        Error probability of the answer at the stop.
 
     Attributes
     ----------
     finished
-        Replications whose stopping test has succeeded, (R,); looked at when an arm is chosen, by what was measured, and
-        never taken back.
+        Whether the stopping test has succeeded, (R,); tested by the measurements so far when an arm is chosen, and
+        never reset.
     stopped_at
-        After how many measurements it did, (R,); 0 where it has not.
+        Number of measurements at the stop, (R,); 0 before it.
     leader
-        M_t, and the answer M_t at the stop where there was one, (R, d).
+        M_t; after the stop, M_t at the stop, (R, d).
 
     Examples
     --------
@@ -141,23 +142,23 @@ class CLUCB(Policy):
         self.stopped_at = np.zeros(self.replications, dtype=np.int64)
         self.leader = sets_of(oracle, self.problem.space.project(np.zeros((self.replications, oracle.dim))))
         self.begin_with_every_arm()
-        self._favour = 1.0 + 1e-9 * self.streams.normal(len(arms))  # between components with equal radii
+        self._tie_factor = 1.0 + 1e-9 * self.streams.normal(len(arms))  # between components with equal radii
 
     def choose(self) -> Arm:
-        """The least certain component on which M_t and M~_t differ; of all, where they do not."""
+        """Return the component with the largest radius on which M_t and M~_t differ; of all if they are equal."""
         found, component = self.sets(), self.problem.arms.component
         self._test(found)
         differ = (found.M_tilde != found.M)[:, component]
         differ |= ~differ.any(axis=1, keepdims=True)
-        return np.asarray(np.where(differ, found.rad[:, component] * self._favour, -1.0).argmax(axis=1))
+        return np.asarray(np.where(differ, found.rad[:, component] * self._tie_factor, -1.0).argmax(axis=1))
 
     def with_fantasies(self) -> Self:
-        """The test is made on real results, before fantasies are added; tests of the copy do not count."""
+        """Test on real results before fantasies are added; tests made by the copy are discarded."""
         if self.weights.all():
             self._test(self.sets())
-        twin = super().with_fantasies()
-        twin.finished, twin.stopped_at = self.finished.copy(), self.stopped_at.copy()
-        return twin
+        other = super().with_fantasies()
+        other.finished, other.stopped_at = self.finished.copy(), self.stopped_at.copy()
+        return other
 
     def state_dict(self) -> StateDict:
         test = {"finished": self.finished, "stopped_at": self.stopped_at, "leader": self.leader}
@@ -170,13 +171,13 @@ class CLUCB(Policy):
         self.leader = array(data["leader"], np.float64, *self.leader.shape)
 
     def _test(self, found: ConfidenceSets) -> None:
-        news = (found.lead == 0.0) & ~self.finished
+        newly_finished = (found.lead == 0.0) & ~self.finished
         self.leader = np.where(self.finished[:, None], self.leader, found.M)
-        self.finished |= news
-        self.stopped_at[news] = self.samples
+        self.finished |= newly_finished
+        self.stopped_at[newly_finished] = self.samples
 
     def sets(self) -> ConfidenceSets:
-        """M_t, M~_t, w~ and rad, each (R, d)."""
+        """Return M_t, M~_t, w~ and rad, each (R, d)."""
         problem = self.problem
-        found = (problem.oracle, problem.space, problem.signal, self.samples, self.weights, self.totals)
-        return confidence_sets(*found, delta=self.delta, tie=self._tie)
+        arguments = (problem.oracle, problem.space, problem.signal, self.samples, self.weights, self.totals)
+        return confidence_sets(*arguments, delta=self.delta, tie=self._tie)

@@ -5,9 +5,9 @@
         x_t = argmin_x |y|_{(V + x x')^-1},   y = z_t - z_hat_t
         c_t = sqrt(2 (ln(1 / delta) + 2 ln(t + 1)))
 
-By the formula of Sherman and Morrison |y|^2_{(V + x x')^-1} = |y|^2_{V^-1} - (x' V^-1 y)^2 / (1 + |x|^2_{V^-1}). For
-sets of answers z_t is looked for behind the facets of z_hat_t, as m-LinGapE (Reda, Kaufmann, Delahaye-Duriez 2021) does
-for the top m; for listed answers these are all the others.
+By the Sherman-Morrison formula |y|^2_{(V + x x')^-1} = |y|^2_{V^-1} - (x' V^-1 y)^2 / (1 + |x|^2_{V^-1}). The maximum
+is over the facets of z_hat_t, as in m-LinGapE (Reda, Kaufmann, Delahaye-Duriez 2021) for the top m; for listed answers
+these are all other answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from combopeps.utils.validation import check_flag, check_fraction
 
 
 class LinGapE(Policy):
-    """Shrinks the confidence width of the most ambiguous pair, one measurement at a time.
+    """Reduce the confidence width of the most ambiguous comparison.
 
     Needs an oracle that lists the facets of an answer (`oracle.facets`), and Theta = R^d.
 
@@ -33,7 +33,7 @@ class LinGapE(Policy):
     problem, rng, **options
         As for every `Policy`.
     delta
-        The risk in c_t: how much wide comparisons count beside close ones.
+        Error probability in c_t.
     every_arm_once
         Measure every arm once first.
 
@@ -61,22 +61,22 @@ class LinGapE(Policy):
         self.facets = ListedCones(self.problem.oracle, self.replications)
         if every_arm_once:
             self.begin_with_every_arm()
-        self._favour = 1.0 + 1e-9 * self.streams.normal(len(self.problem.arms))  # between arms that help equally
+        self._tie_factor = 1.0 + 1e-9 * self.streams.normal(len(self.problem.arms))  # between equally useful arms
 
     def choose(self) -> Arm:
-        """The arm that narrows the most ambiguous comparison most."""
+        """Return the arm that reduces the width of the most ambiguous comparison most."""
         self.t += 1
         y = self.ambiguous()
         along = self.problem.signal.dot(self.posterior.covariance_dot(y))
-        narrowing = along * along / (1.0 + self.posterior.arm_widths())
+        reduction = along * along / (1.0 + self.posterior.arm_widths())
         if self.relative_cost is not None:
-            narrowing /= self.relative_cost
-        return np.asarray((narrowing * self._favour).argmax(axis=1))
+            reduction /= self.relative_cost
+        return np.asarray((reduction * self._tie_factor).argmax(axis=1))
 
     def ambiguous(self) -> Array:
-        """z_t - z_hat_t, (R, d)."""
+        """Return z_t - z_hat_t, (R, d)."""
         self.facets.set_answers(self.z_hat())
-        theta_hat = self.posterior.theta_hat + self._tie  # no facet is favoured while all look the same
+        theta_hat = self.posterior.theta_hat + self._tie  # random ties between facets
         gap, width = self.facets.weigh(theta_hat, self.posterior.covariance())
         c = np.sqrt(2.0 * (np.log(1.0 / self.delta) + 2.0 * np.log(self.t + 1)))
         return self.facets.pick((c * np.sqrt(width) - gap).argmax(axis=1))

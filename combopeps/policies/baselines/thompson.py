@@ -1,8 +1,9 @@
-"""Thompson sampling, where the arms are the answers.
+"""Thompson sampling, for problems whose arms are the answers.
 
     theta_t ~ N(theta_hat_t, V_{t-1}^-1),   x_t = argmax_{x in X} x @ theta_t
 
-It measures what is probably best, not what tells the best from the second best: good for regret, slow to identify.
+It minimises regret: most measurements are of arms that are probably best, few of their rivals, so that identification
+is slow.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from combopeps.problem import Problem
 
 
 class ThompsonSampling(Policy):
-    """Measures the best arm under one draw from the posterior; X = Z, and Theta = R^d.
+    """Measure the best arm under one draw from the posterior; requires X = Z and Theta = R^d.
 
     Examples
     --------
@@ -36,25 +37,25 @@ class ThompsonSampling(Policy):
         _check_arms_are_answers(self.problem)
 
     def choose(self) -> Arm:
-        """One draw per replication."""
+        """Return the best arm under one draw per replication."""
         normals = self.streams.normal(self.problem.oracle.dim)[:, None, :]
         theta = self.posterior.theta_hat + self.posterior.noise(normals)[:, 0]
         return np.asarray(self.problem.arms.dot(theta).argmax(axis=1))
 
 
 def _check_arms_are_answers(problem: Problem) -> None:
-    """K different answers among the arms, and no more than K answers in all: then X = Z."""
-    cure = "Thompson sampling is for arms that are the answers; use TopTwo or PEPS"
+    """Raise ParameterError unless X = Z: K distinct arms that are answers, and at most K answers."""
+    hint = "Thompson sampling is for arms that are the answers; use TopTwo or PEPS"
     oracle, arms = problem.oracle, problem.arms
     size = oracle.log_cardinality
     if size is None or size > log(len(arms)) + 1e-9:
         count = "an unknown number of" if size is None else f"about {np.exp(min(float(size), 700.0)):.3g}"
-        raise ParameterError(f"there are {len(arms)} arms and {count} answers; {cure}")
+        raise ParameterError(f"there are {len(arms)} arms and {count} answers; {hint}")
     rows = arms.row(np.arange(len(arms)))
     if len(np.unique(rows, axis=0)) != len(rows):
-        raise ParameterError(f"two arms are equal; {cure}")
+        raise ParameterError(f"two arms are equal; {hint}")
     for label, row in zip(arms.labels, rows, strict=True):
         try:
             oracle.decode(row)
         except AnswerError:
-            raise ParameterError(f"arm {label!r} is not an answer; {cure}") from None
+            raise ParameterError(f"arm {label!r} is not an answer; {hint}") from None

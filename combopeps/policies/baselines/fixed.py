@@ -1,4 +1,4 @@
-"""Shares of the measurements that are given beforehand: `Uniform`, and `FixedAllocation`.
+"""Allocations that are fixed in advance: `Uniform` and `FixedAllocation`.
 
 With lam* = argmax_lam min_{theta in Alt} |theta - theta*|^2_{A(lam)} the latter is the strategy of the lower bound.
 """
@@ -19,11 +19,11 @@ from combopeps.posterior.arms import Arms
 from combopeps.problem import Problem
 from combopeps.utils.validation import as_float_array
 
-_SUM = 1e-6  # shares typed in by hand need not add up to the last digit
+_SUM_TOLERANCE = 1e-6  # shares are often rounded
 
 
 class Uniform(Policy):
-    """The least measured arm, ties in an order drawn at random in each replication: what any other policy should beat.
+    """Measure the least measured arm; ties are broken by a random order in each replication.
 
     Examples
     --------
@@ -40,25 +40,25 @@ class Uniform(Policy):
         self._order = self.streams.normal(len(self.problem.arms))
 
     def choose(self) -> Arm:
-        """Return the arm that was measured least."""
+        """Return the least measured arm."""
         fewest = self.pulls == self.pulls.min(axis=1, keepdims=True)
         return np.asarray(np.where(fewest, self._order, -np.inf).argmax(axis=1))
 
     def weigh(self) -> tuple[Array, None]:
-        """What has been seen least, so that every component is seen about as often as the others."""
+        """Return gains that halve with every measurement of a component, so that counts stay about equal."""
         fewest = self.pulls.min(axis=1, keepdims=True)
         return np.exp2(fewest - self.pulls), None
 
 
 class FixedAllocation(Policy):
-    """Tracks a fixed distribution over arms: N_x(t) stays within K of t lam_x.
+    """C-tracking of a fixed distribution over arms: |N_x(t) - t lam_x| <= K.
 
     Parameters
     ----------
     problem, rng, **options
         As for every `Policy`.
     lam
-        The shares: one per arm, in the order of `problem.arms`, or a dict label -> share (arms left out get none).
+        Shares, one per arm in the order of `problem.arms`; or a dict label -> share, where omitted arms have share 0.
 
     Examples
     --------
@@ -84,16 +84,16 @@ class FixedAllocation(Policy):
         **options: Any,
     ) -> None:
         super().__init__(problem, rng, **options)
-        self.lam = _shares(lam, self.problem.arms)
+        self.lam = _as_shares(lam, self.problem.arms)
         self._tracker = CTracking(len(self.problem.arms), self.streams)
 
     def choose(self) -> Arm:
-        """The arm that lags most behind t lam."""
+        """Return the arm with the largest deficit t lam_x - N_x."""
         return self._tracker.pick(self.lam)
 
 
-def _shares(lam: Any, arms: Arms) -> Array:
-    """A distribution over the arms, or a typed error."""
+def _as_shares(lam: Any, arms: Arms) -> Array:
+    """Validate lam and return it as a distribution over the arms."""
     if lam is None:
         raise ParameterError("FixedAllocation needs the shares of the arms: lam=[...] or lam={label: share}")
     if isinstance(lam, Mapping):
@@ -106,6 +106,6 @@ def _shares(lam: Any, arms: Arms) -> Array:
     shares = as_float_array("lam", lam)
     if shares.shape != (len(arms),):
         raise ParameterError(f"lam must hold one share for each of the {len(arms)} arms, got shape {shares.shape}")
-    if not (np.isfinite(shares).all() and (shares >= 0).all() and abs(shares.sum() - 1.0) <= _SUM):
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and abs(shares.sum() - 1.0) <= _SUM_TOLERANCE):
         raise ParameterError(f"lam must be non-negative and sum to 1, got a sum of {shares.sum():g}; divide by it")
     return np.asarray(shares / shares.sum())
