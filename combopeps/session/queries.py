@@ -161,7 +161,7 @@ class ResultReader:
                 return (Reading(y),)  # fast path
             return (check_reading(y, noise, sem, known=self._noise_known, of=query),)
         if not 0 <= min(query.arms) <= max(query.arms) < len(self._noise):
-            raise QueryError(f"query {query.id} was not issued by this session")
+            raise QueryError(f"query {query.id} was not asked here")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
         values = self._by_label(query, y) if isinstance(y, Mapping) else _in_order(query, y)
@@ -483,7 +483,7 @@ class Ledger:
         if self.open.get(query.id) == query:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
-            raise QueryError(f"query {query.id} was not issued by this session")
+            raise QueryError(f"query {query.id} was not asked here")
         if self._rows.item(query.id) == _ABANDONED:
             raise QueryError(f"query {query.id} was abandoned; use observe(label, y) to record its result")
         recorded = self.readings(query)

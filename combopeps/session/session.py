@@ -613,8 +613,8 @@ class Session(ShortRepr, SessionState):
             return query
         if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
             raise QueryError(
-                f"a query is required, as returned by ask(), or its id, got {query!r:.40}; open_queries lists the "
-                "open ones, and observe(label, y) records results without a query"
+                f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
+                "those that wait, and observe(label, y) takes results without a query"
             )
         return self._ledger.find(int(query))
 
