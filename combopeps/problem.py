@@ -14,8 +14,14 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.validation import check_interface
 from combopeps.posterior.arms import Arms, check_identifiability
 from combopeps.posterior.parameter_space import ParameterSpace, space_for
-from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
-from combopeps.posterior.scales import check_mean, check_scale, check_sizes
+from combopeps.posterior.per_label import (
+    NumberOrArray,
+    as_array,
+    check_mean,
+    check_scale,
+    check_sizes,
+    numbers_by_label,
+)
 from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.label_index import LabelIndex
 

@@ -100,4 +100,4 @@ def test_a_hidden_cycle_is_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
     assert import_cycles(graph) == {frozenset("abc")}
     known = modules()
-    assert "combopeps.viz.plans" in imports_of("combopeps.session.plan", known["combopeps.session.plan"], known)
+    assert "combopeps.viz.curves" in imports_of("combopeps.session.plan", known["combopeps.session.plan"], known)

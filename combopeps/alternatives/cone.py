@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _kernels as kernels
-from combopeps.alternatives.facets import Facets
-from combopeps.alternatives.karp_luby import draw_from_union
+from combopeps.alternatives.facets import Facets, draw_from_union
 from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, strictly_better
 from combopeps.oracles.constrained_argmax import constrained_argmax, flip_one_component

@@ -40,8 +40,7 @@ from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse, strictly_better
 from combopeps.oracles.validation import ConsistencyCheck
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior, Normal
 from combopeps.utils.validation import check_real
 
 HALVINGS = 60  # of the posterior of the noise, at most

@@ -23,7 +23,7 @@ from combopeps.alternatives.base import (
     move_off_boundary,
 )
 from combopeps.alternatives.cone import Cone, Limits
-from combopeps.alternatives.karp_luby import Draws, draw_from_union
+from combopeps.alternatives.facets import Draws, draw_from_union
 from combopeps.alternatives.truncated_normal import ADVICE, MAX_DIM, MinimaxWeights, TiltedWeights, tilted_box
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array

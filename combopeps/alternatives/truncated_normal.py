@@ -51,8 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _box_kernels as kernels
-from combopeps.alternatives.facets import Facets
-from combopeps.alternatives.karp_luby import Draws
+from combopeps.alternatives.facets import Draws, Facets
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.posterior.gaussian import GaussianPosterior

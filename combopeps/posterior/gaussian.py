@@ -9,6 +9,10 @@ estimate. Replications are along the leading axis, and all of them are updated b
 
 With arms that measure one component each, V is diagonal and an update costs O(1) (`DiagonalPosterior`). With general
 arms a square root of the covariance is updated in O(d^2) (`DensePosterior`).
+
+Normal distribution of theta: a posterior at one moment of one run, or a least-squares estimate.
+
+gap_y = -y @ theta,   |y|^2 = y' C y,   C = diag(variance) or L L'
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 from typing import Any, ClassVar
@@ -27,12 +32,76 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.hierarchical import PriorEstimate
-from combopeps.posterior.normal import Normal
-from combopeps.posterior.scales import LARGEST_REWARD, check_mean, check_scale
+from combopeps.posterior.per_label import LARGEST_REWARD, check_mean, check_scale
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.jit import njit
 from combopeps.utils.state_dict import StateDict, integer, load_into
 from combopeps.utils.validation import MAX_RUNS, as_float_array, check_count, check_kind, check_positive, shown
+
+
+@dataclass(frozen=True)
+class Normal:
+    """N(theta, C).
+
+    `spread` is the variance of each coordinate, (d,), if their errors are independent (0 where answers never differ);
+    otherwise L with C = L L', (d, r).
+
+    Examples
+    --------
+    >>> known = Normal(np.array([1.0, 3.0]), np.array([4.0, 0.25]))
+    >>> y = np.array([[1.0, -1.0]])
+    >>> known.gaps(y), known.quadratic(y)
+    (array([2.]), array([4.25]))
+    """
+
+    theta: Array
+    spread: Array
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the errors of the coordinates are independent."""
+        return self.spread.ndim == 1
+
+    @property
+    def root(self) -> Array:
+        """L with C = L L', for either representation."""
+        return np.diag(np.sqrt(self.spread)) if self.is_diagonal else self.spread
+
+    def gaps(self, rows: Array | Sparse) -> Array:
+        """Return -y @ theta of every row y: by how much z_hat is better, for y = z - z_hat."""
+        if isinstance(rows, np.ndarray):
+            return np.asarray(-(rows @ self.theta))
+        return -row_sums(rows, rows.data * self.theta[rows.indices])
+
+    def quadratic(self, rows: Array | Sparse) -> Array:
+        """Return y' C y of every row y."""
+        if isinstance(rows, np.ndarray):
+            half = rows * np.sqrt(self.spread) if self.is_diagonal else rows @ self.spread
+        elif self.is_diagonal:
+            return row_sums(rows, rows.data**2 * self.spread[rows.indices])
+        else:
+            half = rows @ self.spread
+        return np.asarray((half * half).sum(axis=1))
+
+    def along(self, y: Array) -> Array:
+        """Return C y: the direction in which theta reaches the facet of y at the least distance."""
+        return self.spread * y if self.is_diagonal else np.asarray(self.spread @ (self.spread.T @ y))
+
+    def whiten(self, theta: Array) -> Array:
+        """Return L^-1 (theta - mean), (..., d): standard normal if theta is drawn from the distribution."""
+        shift = theta - self.theta
+        if self.is_diagonal:
+            return np.asarray(shift / np.sqrt(self.spread))
+        return np.asarray(np.linalg.solve(self.spread, shift[..., None])[..., 0])
+
+
+def row_sums(rows: Sparse, entries: Array) -> Array:
+    """Return the sums of `entries`, one per nonzero of `rows`, by row."""
+    sums, filled = np.zeros(len(rows.indptr) - 1), np.diff(rows.indptr) > 0
+    if len(entries):
+        sums[filled] = np.add.reduceat(entries, rows.indptr[:-1][filled])
+    return sums
+
 
 Arm = NDArray[np.intp]
 _MAX_REWARD = 1.001 * LARGEST_REWARD  # with room for rounding of rewards that were checked before

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.gaussian import GaussianPosterior
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import GaussianPosterior, Normal
 from combopeps.utils.state_dict import StateDict, array
 
 

@@ -239,7 +239,7 @@ class _Reports:
     """Reports of a campaign, one method for each kind."""
 
     def __init__(self, campaign: Campaign) -> None:
-        from combopeps.viz.error_curve import ErrorCurve
+        from combopeps.viz.build_view_model import ErrorCurve
 
         self.campaign, self.curve = campaign, ErrorCurve()
         campaign.pin()

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from combopeps.session.environment import Noise
     from combopeps.session.events import Lease
-    from combopeps.session.forecast import CensoredMean, Forecast
+    from combopeps.session.forecast import CensoredMean, Forecast, Power
     from combopeps.session.measurement_table import TableSummary
     from combopeps.session.plan import CostLowerBound, Plan, plan
-    from combopeps.session.power import Power
     from combopeps.session.queries import Query
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer
     from combopeps.session.session import Measurement, Session, identify
@@ -43,10 +42,9 @@ __all__ = [
 _MODULES = {
     "session.environment": "Noise",
     "session.events": "Lease",
-    "session.forecast": "Forecast CensoredMean",
+    "session.forecast": "CensoredMean Forecast Power",
     "session.measurement_table": "TableSummary",
     "session.plan": "CostLowerBound Plan plan",
-    "session.power": "Power",
     "session.queries": "Query",
     "session.result": "Recommendation Result Status TopAnswer",
     "session.session": "Measurement Session identify",

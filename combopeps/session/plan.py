@@ -16,14 +16,13 @@ from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.initial_design import initial_design_length
 from combopeps.policies.registry import DEFAULT_POLICY, policy_class
-from combopeps.posterior.scales import check_scale
+from combopeps.posterior.per_label import check_scale
 from combopeps.problem import Problem
 from combopeps.random import named_seed, seed_sequence
 from combopeps.session import plan_text
 from combopeps.session.environment import Noise, as_noise
-from combopeps.session.forecast import Forecast
+from combopeps.session.forecast import Forecast, Power, power_of
 from combopeps.session.planned_run import RunOutcome, RunSettings, ThetaDistribution, planned_run, theta_distribution
-from combopeps.session.power import Power, power_of
 from combopeps.stopping.base import check_rule_parameters
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule
@@ -211,7 +210,7 @@ class Plan(ShortRepr):
             Two axes to draw on; new ones by default.
         """
         from combopeps.viz.canvas import two_axes
-        from combopeps.viz.plans import plot_run_lengths, plot_share_correct
+        from combopeps.viz.curves import plot_run_lengths, plot_share_correct
 
         ends = {f"{f.rule} ({f.runs} runs)": f.ends for f in self.forecasts if f.rule != "budget"}
         right = {f.rule: (f.times, f.right_at) for f in self.forecasts}

@@ -15,8 +15,7 @@ from combopeps.errors import DomainError, ParameterError, PriorWarning, SolverEr
 from combopeps.oracles.base import Array, has_equal_value
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.policies.base import Policy
-from combopeps.posterior.per_label import NumberOrArray, as_array, numbers_by_label
-from combopeps.posterior.scales import check_mean
+from combopeps.posterior.per_label import NumberOrArray, as_array, check_mean, numbers_by_label
 from combopeps.problem import Problem
 from combopeps.random import named_seed
 from combopeps.session.environment import Environment, Noise, SingleRunDraws

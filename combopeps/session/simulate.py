@@ -14,7 +14,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT_POLICY, policy_class
-from combopeps.posterior.scales import check_scale
+from combopeps.posterior.per_label import check_scale
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
 from combopeps.session.environment import Environment, Noise, as_noise, simulate_round

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
 from combopeps.posterior.arms import Arms
+from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
 from combopeps.utils.state_dict import StateDict, array, integers, load_into
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.constrained_argmax import list_answers
+from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
-from combopeps.posterior.normal import Normal
 from combopeps.problem import Problem
 from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
 from combopeps.stopping.certificates.alpha_spending import MIN_DELTA

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from combopeps.viz.answers import component_samples, plot_answer, plot_result
-    from combopeps.viz.build_view_model import report_data
+    from combopeps.viz.build_view_model import ErrorCurve, report_data
     from combopeps.viz.canvas import new_axes, save
     from combopeps.viz.curves import (
         plot_cost,
         plot_error_probability,
         plot_identification,
         plot_pulls,
+        plot_run_lengths,
+        plot_share_correct,
         plot_stopping_times,
     )
-    from combopeps.viz.error_curve import ErrorCurve
     from combopeps.viz.html import Live, fragment, render, report
-    from combopeps.viz.plans import plot_run_lengths, plot_share_correct
     from combopeps.viz.view_model import ReportData
 
 __all__ = [
@@ -44,12 +44,10 @@ __all__ = [
 # Imported on first use: plots need matplotlib, pages need jinja2.
 _MODULES = {
     "viz.answers": "component_samples plot_answer plot_result",
-    "viz.build_view_model": "report_data",
+    "viz.build_view_model": "ErrorCurve report_data",
     "viz.canvas": "new_axes save",
-    "viz.curves": "plot_cost plot_error_probability plot_identification plot_pulls plot_stopping_times",
-    "viz.error_curve": "ErrorCurve",
+    "viz.curves": "plot_cost plot_error_probability plot_identification plot_pulls plot_stopping_times plot_run_lengths plot_share_correct",
     "viz.html": "Live fragment render report",
-    "viz.plans": "plot_run_lengths plot_share_correct",
     "viz.view_model": "ReportData",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

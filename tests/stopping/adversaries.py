@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from combopeps import Problem, Session, TopKOracle, VerifiedRule
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping.requests import FreshResults
 
 GAP = 0.02

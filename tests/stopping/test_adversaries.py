@@ -37,7 +37,7 @@ from combopeps import (
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import as_sparse
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping import GuaranteedRule
 from combopeps.stopping.certificates.e_process import Bet
 from combopeps.stopping.requests import FreshResults

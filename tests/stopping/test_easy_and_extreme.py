@@ -11,8 +11,8 @@ from unit_problem import unit_problem
 from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.errors import ParameterError
 from combopeps.stopping import View, verified
-from combopeps.stopping.certificates.allocation import plan_counts
 from combopeps.stopping.certificates.alpha_spending import boundaries, share_at
+from combopeps.stopping.certificates.fixed_plan import plan_counts
 
 
 def routes():

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array, Sparse
 from combopeps.posterior.arms import Arms
+from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.normal import Normal
-from combopeps.stopping.certificates.allocation import Comparisons
+from combopeps.stopping.certificates.fixed_plan import Comparisons
 from combopeps.stopping.requests import FreshResults
 from combopeps.utils.state_dict import StateDict, array, finite_float, integer, load_sparse, sparse_state
 

@@ -31,7 +31,7 @@ from combopeps.errors import IdentifiabilityError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.constrained_argmax import can_constrain, constrained_argmax
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound
 
 _MAX_LISTED_ROWS = 200_000

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.constrained_argmax import constrained_argmax
-from combopeps.posterior.normal import row_sums
+from combopeps.posterior.gaussian import row_sums
 from combopeps.stopping.certificates import _kernels as kernels
 from combopeps.stopping.certificates._kernels import GRID_SIZE, MAX_MU, MIN_MU
 

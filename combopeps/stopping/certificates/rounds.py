@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.posterior.arms import Arms
+from combopeps.posterior.gaussian import Normal, row_sums
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.normal import Normal, row_sums
 from combopeps.stopping.certificates.e_process import complete_estimate
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound, unique_supports
 from combopeps.stopping.certificates.time_uniform import Bools, Outcome, can_rule_out, rule_out

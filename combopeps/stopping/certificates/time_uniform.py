@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse
 from combopeps.oracles.constrained_argmax import can_constrain
 from combopeps.posterior.arms import Arms
+from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates._kernels import allocate
 from combopeps.stopping.certificates.alpha_spending import share_at
 from combopeps.stopping.certificates.glr import closest, glr_bound, glr_values, listed_rows

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 
 from combopeps import ExplicitOracle, MatchingOracle, TopKOracle
 from combopeps.errors import ParameterError
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping.certificates import glr
 from combopeps.stopping.certificates.glr import cap_height, sphere_test
 

@@ -10,7 +10,7 @@ from families import FAMILIES, draw
 from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, log_ndtr
 
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping.certificates.glr import glr_bound
 from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
 

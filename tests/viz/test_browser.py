@@ -16,8 +16,7 @@ from unit_problem import unit_problem
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.errors import AuthorizationError
 from combopeps.server.schemas import query_json
-from combopeps.viz.build_view_model import report_data
-from combopeps.viz.error_curve import ErrorCurve
+from combopeps.viz.build_view_model import ErrorCurve, report_data
 from combopeps.viz.html import Live, fragment, render, report
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -7,8 +7,8 @@ from unit_problem import unit_problem
 from benchmarks._problems import grid_oracle
 from combopeps import CertifiedRule, MatchingOracle, VerifiedRule, identify
 from combopeps.posterior import Arms, DiagonalPosterior
-from combopeps.posterior.normal import Normal
-from combopeps.stopping.certificates.allocation import plan_by_simulation
+from combopeps.posterior.gaussian import Normal
+from combopeps.stopping.certificates.fixed_plan import plan_by_simulation
 from combopeps.stopping.certificates.glr import glr_bound
 
 QUANTILE = 2.2

@@ -6,8 +6,8 @@ from families import draw
 from scipy.special import log_ndtr
 from unit_problem import unit_problem
 
+from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
-from combopeps.posterior.normal import Normal
 from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
 from combopeps.stopping.certificates.rounds import BettingRounds
 from combopeps.stopping.certificates.time_uniform import RHOS, SupportTest

@@ -8,7 +8,7 @@ from families import FAMILIES, Case, draw
 from tightness import glr_of, half_normal_of, table, true_glr, true_half_normal
 
 from combopeps import MatchingOracle, TopKOracle
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 from combopeps.stopping.certificates.glr import glr_bound
 
 ROUNDING = 1e-9

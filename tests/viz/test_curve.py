@@ -7,8 +7,7 @@ from page_cases import measure, measured
 
 from combopeps import Campaign, load_instance
 from combopeps.errors import ParameterError
-from combopeps.viz.build_view_model import report_data
-from combopeps.viz.error_curve import ErrorCurve
+from combopeps.viz.build_view_model import ErrorCurve, report_data
 
 GRID = [1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 56]
 

@@ -34,7 +34,7 @@ from combopeps.alternatives.truncated_normal import MinimaxWeights, Tilted, tilt
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import strictly_better
 from combopeps.posterior import Arms, GaussianPosterior
-from combopeps.posterior.normal import Normal
+from combopeps.posterior.gaussian import Normal
 
 SAMPLERS = {
     "half-space": HalfSpaceSampler,
