@@ -13,7 +13,7 @@ from public_names import public_objects
 from test_misuse import FUNCTIONS, Files, used
 
 import combopeps as top
-from combopeps.campaign.store import SQLStore
+from combopeps.campaign.sql_store import SQLStore
 from combopeps.utils.formatting import ShortRepr
 
 CLASSES = {

@@ -46,7 +46,10 @@ _MODULES = {
     "viz.answers": "component_samples plot_answer plot_result",
     "viz.build_view_model": "ErrorCurve report_data",
     "viz.canvas": "new_axes save",
-    "viz.curves": "plot_cost plot_error_probability plot_identification plot_pulls plot_stopping_times plot_run_lengths plot_share_correct",
+    "viz.curves": (
+        "plot_cost plot_error_probability plot_identification plot_pulls plot_run_lengths plot_share_correct "
+        "plot_stopping_times"
+    ),
     "viz.html": "Live fragment render report",
     "viz.view_model": "ReportData",
 }
