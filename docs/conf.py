@@ -36,5 +36,5 @@ autodoc_typehints = "none"  # the text says what is accepted
 default_role = "py:obj"  # `identify` in a docstring is a link
 nitpick_ignore_regex = [
     ("py:obj", ".*"),  # and `delta` is not
-    ("py:class", r"(numpy|collections)\..*"),  # of other projects
+    ("py:class", r"(numpy|collections)\..*|Array"),  # of other projects, and an alias
 ]

@@ -41,7 +41,7 @@ class AnswerCache:
     >>> memory = AnswerCache(TopKOracle(3, k=1))
     >>> memory.ask(np.eye(3)[:2], aside=True).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    >>> memory.aside, memory.affords(80)
+    >>> memory.aside, memory.can_afford(80)
     (2, False)
     """
 

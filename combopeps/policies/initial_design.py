@@ -54,10 +54,10 @@ class InitialDesign:
 
     Examples
     --------
-    >>> initial design = InitialDesign(3, 1, Streams.of(0, 1))
-    >>> int(initial design.pick(np.array([[1, 5, 0]]))[0])
+    >>> design = InitialDesign(3, 1, Streams.of(0, 1))
+    >>> int(design.pick(np.array([[1, 5, 0]]))[0])
     2
-    >>> initial design.left(np.array([1, 5, 0]))
+    >>> design.left(np.array([1, 5, 0]))
     1
     """
 

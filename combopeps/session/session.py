@@ -327,7 +327,7 @@ class Session(ShortRepr, SessionState):
 
         Returns
         -------
-        Observed
+        TableSummary
             How many rows were recorded, and which were left out because no answer has what they measured.
 
         Examples

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from combopeps.viz.answers import component_samples, plot_answer, plot_result
-    from combopeps.viz.build_view_model import ErrorCurve, report_data
     from combopeps.viz.canvas import new_axes, save
     from combopeps.viz.curves import (
         plot_cost,
@@ -16,15 +15,10 @@ if TYPE_CHECKING:
         plot_share_correct,
         plot_stopping_times,
     )
-    from combopeps.viz.html import Live, fragment, render, report
-    from combopeps.viz.view_model import ReportData
+    from combopeps.viz.html import report
 
 __all__ = [
-    "ErrorCurve",
-    "Live",
-    "ReportData",
     "component_samples",
-    "fragment",
     "new_axes",
     "plot_answer",
     "plot_cost",
@@ -35,23 +29,19 @@ __all__ = [
     "plot_run_lengths",
     "plot_share_correct",
     "plot_stopping_times",
-    "render",
     "report",
-    "report_data",
     "save",
 ]
 
 # Imported on first use: plots need matplotlib, pages need jinja2.
 _MODULES = {
     "viz.answers": "component_samples plot_answer plot_result",
-    "viz.build_view_model": "ErrorCurve report_data",
     "viz.canvas": "new_axes save",
     "viz.curves": (
         "plot_cost plot_error_probability plot_identification plot_pulls plot_run_lengths plot_share_correct "
         "plot_stopping_times"
     ),
-    "viz.html": "Live fragment render report",
-    "viz.view_model": "ReportData",
+    "viz.html": "report",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 

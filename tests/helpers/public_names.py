@@ -9,12 +9,15 @@ API = Path(__file__).resolve().parents[2] / "docs" / "api"
 
 def reference():
     """Full names of all entries of the reference."""
-    names = []
+    names, module = [], ""
     for page in sorted(API.glob("*.md")):
-        text = page.read_text()
-        module = re.search(r"currentmodule:: (\S+)", text)
-        for name in re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)", text, re.MULTILINE):
-            names.append(name if name.startswith("combopeps.") else f"{module[1]}.{name}")
+        for kind, name in re.findall(
+            r"^\.\. (currentmodule|auto(?:class|function|exception)):: (\S+)", page.read_text(), re.M
+        ):
+            if kind == "currentmodule":
+                module = name
+            else:
+                names.append(name if name.startswith("combopeps.") else f"{module}.{name}")
     return names
 
 

@@ -41,7 +41,7 @@ def test_unregistered_kinds_cannot_be_saved(tmp_path):
         save_instance(Instance("x", unit_problem(BestOracle(NAMES))), tmp_path / "x.json")
     assert not (tmp_path / "x.json").exists()
     Campaign.create(tmp_path / "x.db", BestOracle(NAMES))
-    with pytest.raises(OracleMismatchError, match=r"somebody's own, a 'BestOracle'.*oracle=mine"):
+    with pytest.raises(OracleMismatchError, match=r"a user-defined oracle, a 'BestOracle'.*oracle=mine"):
         Campaign.open(tmp_path / "x.db")
 
 

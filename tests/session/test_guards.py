@@ -93,7 +93,7 @@ def test_evidence_of_larger_noise_never_exceeds_a_likelihood_ratio_whatever_the_
     counts, means = rng.integers(0, 7, size=4), 10.0 * rng.normal(size=4)
     noise, guard = [size * rng.normal(size=n) for n in counts], NoiseGuard(np.ones(4))
     for arm in rng.permutation(np.repeat(np.arange(4), counts)):
-        guard.add(int(arm), float(means[arm] + noise[arm][guard.count[arm]]))
+        guard.add(int(arm), float(means[arm] + noise[arm][guard.counts[arm]]))
     seen = guard.state_dict()
     terms = [
         np.log(weight / 4) + sum(log_ratio(x[:h], s**2 * np.eye(len(x[:h])) - (s**2 - 1) / h) for x in noise if len(x))
