@@ -83,7 +83,7 @@ def package_mark() -> str:
     return code_mark(("combopeps",))
 
 
-@cache  # one answer per process, whoever edits the files meanwhile
+@cache  # one answer per process, although files may be edited meanwhile
 def _mark(*files: Path) -> str:
     digest = hashlib.sha256()
     for file in files:

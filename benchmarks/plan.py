@@ -83,7 +83,7 @@ def unit(name: str, rule: str, planned: int, real: int) -> Unit:
 
 
 def _real(name: str, rule: str, seed: int) -> tuple[int, bool]:
-    """One run, as somebody makes it who never heard of plans."""
+    """One run without a plan."""
     instance, noise = load_instance(name), np.random.default_rng([seed, 3])
     problem, theta = instance.problem, np.asarray(instance.theta)
     means, std = (

@@ -1,4 +1,4 @@
-"""Files that people name: only regular ones are replaced or read, whoever writes or reads them."""
+"""Files named by users: only regular ones are replaced or read, by every function."""
 
 import ast
 import json

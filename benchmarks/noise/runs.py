@@ -59,7 +59,7 @@ def one(
 
 
 def many(work: Iterable[tuple], workers: Workers, title: str) -> list[Ended]:
-    """`one` for each of these arguments, whoever runs it."""
+    """`one` for each of these arguments, in any process."""
     return workers.spread(one, work, title)
 
 

@@ -96,8 +96,8 @@ and say where it is:
 or `--scheduler tcp://10.0.0.1:8786` on the command line. A `distributed.Client` does as well, such as one with
 certificates, or one of `dask_jobqueue` for a batch system. One thread per worker is best. A worker that is lost costs
 time, not runs; an address where no scheduler answers, a scheduler without workers and workers with other code are
-errors within seconds. Connections are not encrypted unless you tell Dask so: whoever reaches the scheduler can run
-code on the workers.
+errors within seconds. Connections are not encrypted unless Dask is configured so: a process that reaches the
+scheduler can run code on the workers.
 
 On one machine, joblib does it: `n_jobs=-1`, or whatever a surrounding `joblib.parallel_config(backend=..., n_jobs=...)`
 says.

@@ -62,7 +62,7 @@ def click(mean: float, noise: float, nature: np.random.Generator) -> float:
 
 @dataclass(frozen=True)
 class Table:
-    """An instance of somebody else (a new one for every seed, where it is drawn), and what theirs took."""
+    """A published instance (a new one for every seed, where it is drawn), and what theirs took."""
 
     makes: tuple[Make, ...]
     theirs: str

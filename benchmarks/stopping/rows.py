@@ -1,6 +1,6 @@
 """Oracle rows per sample, for oracles that are not quick: a 12-variable program, and sets of the package in disguise.
 
-Each is somebody's own: ten lines around a solver. Declared `quick`, it is asked as the package's own oracles are; as it
+Each is user-defined: ten lines around a solver. Declared `quick`, it is asked as the package's own oracles are; as it
 is, rows are counted and answers remembered.
 """
 

@@ -78,5 +78,5 @@ def many(
     budget: int | None = None,
     draw: Callable[[float, float, np.random.Generator], float] = normal,
 ) -> list[Run]:
-    """Seeds 0, 1, ..., whoever runs them."""
+    """Seeds 0, 1, ..., in any process."""
     return workers.spread(one, ((make, rule, delta, seed, budget, draw) for seed in range(runs)), name)

@@ -66,7 +66,7 @@ def parallel_map(
     unit: str = " runs",
     code: tuple[str, ...] = OWN,
 ) -> list[Any]:
-    """function(*task) for each task, in their order, whoever computes them.
+    """Return function(*task) for each task, in their order, wherever they are computed.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _result(future: Future[Any]) -> tuple[str, Any]:
         raise _lost() from None
 
 
-@cache  # one answer per process, whoever edits the files meanwhile
+@cache  # one answer per process, although files may be edited meanwhile
 def code_mark(code: tuple[str, ...] = OWN) -> str:
     """A fingerprint of the source of packages."""
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Oracles of one's own in a campaign: the file holds a fingerprint, whoever opens it brings the oracle."""
+"""User-defined oracles in a campaign: the file holds a fingerprint, and `open` takes the oracle."""
 
 import copy
 import json

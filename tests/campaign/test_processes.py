@@ -273,7 +273,7 @@ from combopeps import Campaign, MatchingOracle, Problem, TopKOracle
 def peak():
     if sys.platform == "darwin":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with open("/proc/self/status") as status:  # ru_maxrss would be that of whoever started us, if that is larger
+    with open("/proc/self/status") as status:  # ru_maxrss would be that of the parent process, if that is larger
         return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 items, peaks = TopKOracle(20_000, k=2), {"start": peak()}

@@ -70,7 +70,7 @@ class Done(NamedTuple):
 
 
 class Shell:
-    """`shell(folder, *words, out=...)`: a path, "closed", or "pipe" for one that nobody reads."""
+    """`shell(folder, *words, out=...)`: a path, "closed", or "pipe" for one without a reader."""
 
     def __init__(self):
         self.server = subprocess.Popen(

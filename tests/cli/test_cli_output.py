@@ -265,7 +265,7 @@ def test_numbers_that_json_does_not_know_are_null_in_files_too(tmp_path, capsys,
     assert json.loads((tmp_path / "x.json").read_text(), **refuse) == json.loads(capsys.readouterr().out, **refuse)
 
 
-GONE = ["pipe", "closed"]  # nobody wants to read; "/dev/full" is a failure
+GONE = ["pipe", "closed"]  # no reader is left; "/dev/full" is a failure
 
 
 NOISE = ("Traceback", "Exception ignored", "BrokenPipe", "Errno 9")

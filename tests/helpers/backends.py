@@ -11,7 +11,7 @@ BACKENDS = ["sqlite", "postgresql"]
 
 
 def places(kind, folder, server):
-    """A function from a name to a place; `server()` is a PostgreSQL, started if somebody wants one."""
+    """A function from a name to a place; `server()` is a PostgreSQL, started if it is used."""
     if kind == "sqlite":
         return lambda name="campaign.db": folder / name
     base = server().url()

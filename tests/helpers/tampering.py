@@ -12,7 +12,7 @@ def alter(path, number, old, new):
 
 
 def image(path):
-    """The bytes of the file after what the write-ahead log holds was moved there; nobody may have it open."""
+    """The bytes of the file after what the write-ahead log holds was moved there; it must not be open."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
     return path.read_bytes()

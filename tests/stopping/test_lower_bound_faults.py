@@ -48,7 +48,7 @@ def test_a_single_answer():
 
 
 class RareAnswer(ArgmaxOracle):
-    """Component 2 is chosen only far away, where nobody looks by chance."""
+    """Component 2 is chosen only far away, where random points hardly ever are."""
 
     binary = True
 

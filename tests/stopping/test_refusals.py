@@ -1,4 +1,4 @@
-"""No guarantee rests on what nobody has measured, on a promise that cannot be checked, or on somebody else's run."""
+"""No guarantee rests on unmeasured components, on a promise that cannot be checked, or on another run."""
 
 import networkx as nx
 import numpy as np

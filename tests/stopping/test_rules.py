@@ -174,7 +174,7 @@ def test_a_network_with_cycles(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_component_without_an_arm(name):
-    """All routes begin with the same edge: nobody has to measure it."""
+    """All routes begin with the same edge: it need not be measured."""
     oracle = ShortestPathOracle(nx.MultiDiGraph([(0, 1), (1, 2), (1, 2), (1, 2)]), 0, 2)
     theta = [9.0 if label[:2] == (0, 1) else 0.2 + 1.5 * label[2] for label in oracle.components]
     problem = unit_problem(oracle, [label for label in oracle.components if label[:2] == (1, 2)])
