@@ -86,10 +86,11 @@ def test_every_policy_can_be_simulated(policy):
 
 
 def test_initial_designs_and_actions_are_simulated():
-    assert "simulated runs" in run(initial_design=2).claim
+    rule = BudgetRule(5, seconds=60.0)
+    assert "simulated runs" in run(initial_design=2, stopping=BudgetRule(seconds=60.0)).claim
     town = load_instance("town").problem.copy_with(actions="answers", cost=1.0)
     noise = np.random.default_rng(0)
-    result = identify(town, lambda route: noise.normal(size=len(route) - 1), stopping="budget", budget=5)
+    result = identify(town, lambda route: noise.normal(size=len(route) - 1), stopping=rule)
     assert "simulated runs" in result.claim
 
 
