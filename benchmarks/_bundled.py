@@ -17,7 +17,7 @@ import numpy as np
 
 from combopeps.io import generators as make
 from combopeps.io.instance import Instance
-from combopeps.io.library import save_instance
+from combopeps.io.instance_files import save_instance
 from combopeps.oracles import CpSatOracle, MatchingOracle, MilpOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
 

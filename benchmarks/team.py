@@ -33,7 +33,7 @@ from tqdm import tqdm
 from benchmarks._table import markdown
 from combopeps import Campaign, load_instance
 from combopeps.campaign import check
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 
 OUT = Path("docs/results/team")
 CLIENTS, TELLS, RATE = 50, 10_000, 400

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from combopeps.policies import PEPS, DoublingPEPS, GreedyInformation, Policy, TopTwo, check_policy, g_optimal
     from combopeps.posterior.parameter_space import Box
     from combopeps.problem import Problem
-    from combopeps.server.client import RemoteCampaign
+    from combopeps.server.remote_campaign import RemoteCampaign
     from combopeps.session.plan import plan
     from combopeps.session.queries import Query
     from combopeps.session.result import Result
@@ -55,7 +55,7 @@ _MODULES = {
     "combopeps.session.simulate": "simulate",
     "combopeps.session.plan": "plan",
     "combopeps.campaign": "Campaign",
-    "combopeps.server.client": "RemoteCampaign",
+    "combopeps.server.remote_campaign": "RemoteCampaign",
     "combopeps.io": "list_instances load_instance read_items read_network read_table save_instance",
     "combopeps.errors": "ComboPepsError",
 }

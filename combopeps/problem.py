@@ -11,10 +11,10 @@ import numpy as np
 from combopeps.actions import Actions, SingleArms
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import check_interface
+from combopeps.oracles.runtime_checks import check_interface
 from combopeps.posterior.arms import Arms, check_identifiability
 from combopeps.posterior.parameter_space import ParameterSpace, space_for
-from combopeps.posterior.per_label import (
+from combopeps.posterior.stated_values import (
     NumberOrArray,
     as_array,
     check_mean,

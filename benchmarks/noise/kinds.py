@@ -15,7 +15,7 @@ from benchmarks._work import Workers
 from benchmarks.noise.runs import Averaged, Ended, many, share
 from combopeps import Problem, TopKOracle, load_instance
 from combopeps.session import Noise
-from combopeps.session.environment import BernoulliNoise, StudentNoise
+from combopeps.session.simulated_environment import BernoulliNoise, StudentNoise
 
 HEADER = ("data", "noise_std", "which is", "rule", "runs", "samples", "not_stopped", "wrong", "warned")
 BUDGET = 50_000

@@ -12,7 +12,7 @@ from benchmarks._work import Workers
 from combopeps import Problem, identify
 from combopeps.oracles.base import has_equal_value
 from combopeps.session import Noise
-from combopeps.session.environment import Environment, SingleRunDraws
+from combopeps.session.simulated_environment import Environment, SingleRunDraws
 
 Means = Callable[[Problem, np.ndarray], np.ndarray]
 

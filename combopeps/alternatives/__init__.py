@@ -1,5 +1,6 @@
 """Alternatives of an answer: its cone, samplers of parameters outside of it, and error probabilities."""
 
+from combopeps.alternatives.answer_probabilities import Ranked, Ranking, rank_answers
 from combopeps.alternatives.auto import AutoSampler
 from combopeps.alternatives.base import (
     Alternatives,
@@ -22,10 +23,9 @@ from combopeps.alternatives.error_probability import (
 )
 from combopeps.alternatives.half_space import HalfSpaceSampler
 from combopeps.alternatives.hit_and_run import GibbsSampler, HitAndRunSampler
-from combopeps.alternatives.ranking import Ranked, Ranking, rank_answers
 from combopeps.alternatives.registry import SAMPLERS
 from combopeps.alternatives.rejection import RejectionSampler
-from combopeps.alternatives.replicated import Cones, ListedCones
+from combopeps.alternatives.replications import Cones, ListedCones
 
 __all__ = [
     "HALVINGS",

@@ -15,7 +15,7 @@ from combopeps.oracles.base import Array, strictly_better
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import Box, ParameterSpace
-from combopeps.utils.contract import ContractReport, run_checks
+from combopeps.utils.interface_checks import ContractReport, run_checks
 from combopeps.utils.validation import MAX_DRAWS, check_callable, check_count, check_flag, check_integer, check_kind
 
 FALSE_ALARM = 1e-4

@@ -5,7 +5,7 @@ The answer z_hat is wrong if another one is better, or better by over epsilon:
     P(error) = P(max_z (z - z_hat) @ theta > epsilon | data)
 
 Where the noise level was estimated, every probability is a mean over its posterior (`over_noise`). Numbers that are
-displayed come from `combopeps.alternatives.ranking` instead.
+displayed come from `combopeps.alternatives.answer_probabilities` instead.
 
 **Oracles that are not `quick`.** Known answers account for most of P(Alt):
 
@@ -38,7 +38,7 @@ from combopeps.alternatives.budgeted_cone import BudgetedCone
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse, strictly_better
-from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior, Normal
 from combopeps.utils.validation import check_real

@@ -2,7 +2,7 @@
 
 from combopeps.campaign.campaign import Campaign
 from combopeps.campaign.export import CheckReport, check, copy, export
-from combopeps.campaign.locate import campaigns
+from combopeps.campaign.open_store import campaigns
 from combopeps.campaign.store import Checkpoint, Cursor, Page, Store
 
 __all__ = [

@@ -21,7 +21,7 @@ from combopeps.alternatives.error_probability import check_epsilon
 from combopeps.campaign import records
 from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.custom_oracle import CustomOracle
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.campaign.records import Decoder, Record
 from combopeps.campaign.sql_store import parse_event
 from combopeps.campaign.sqlite import SQLiteStore

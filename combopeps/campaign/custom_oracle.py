@@ -18,7 +18,7 @@ from combopeps.errors import OracleMismatchError, ParameterError
 from combopeps.io.oracle_kinds import labels_as_json, read_oracle
 from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import check_interface, checked_argmax
+from combopeps.oracles.runtime_checks import check_interface, checked_argmax
 from combopeps.utils.formatting import short_repr
 
 KIND = "own"

@@ -11,7 +11,7 @@ from typing import Any
 
 from combopeps.campaign.campaign import replay, session_from_header
 from combopeps.campaign.custom_oracle import CustomOracle
-from combopeps.campaign.locate import sql_store_at
+from combopeps.campaign.open_store import sql_store_at
 from combopeps.campaign.sql_store import find_faults, parse_event
 from combopeps.campaign.store import START, Event
 from combopeps.errors import ComboPepsError, StateFileError

@@ -33,11 +33,11 @@ from combopeps.campaign.checkpoint import pack, unpack
 from combopeps.campaign.custom_oracle import CustomOracle, reader
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 from combopeps.io.oracle_kinds import kind_of, write_oracle
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.registry import policy_class
-from combopeps.posterior.per_label import LARGEST_REWARD
+from combopeps.posterior.stated_values import LARGEST_REWARD
 from combopeps.problem import Problem
 from combopeps.session.events import (
     Abandoned,

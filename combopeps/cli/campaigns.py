@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from combopeps.campaign import Campaign, campaigns, check, copy, export
-from combopeps.cli import text
+from combopeps.cli import formatting as text
 from combopeps.cli.options import ERROR, NOT_CERTAIN, OK
 from combopeps.cli.output import mask_passwords, print_json, print_result, printable, quoted_path, to_json
 from combopeps.cli.problem_source import load, oracle_from_spec

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from combopeps.cli.commands import MAX_BUDGET, MIN_BUDGET
 from combopeps.cli.options import ERROR, OK
 from combopeps.cli.output import print_json, print_result, printable
+from combopeps.cli.parser import MAX_BUDGET, MIN_BUDGET
 from combopeps.cli.problem_source import load, seed, true_theta
 from combopeps.cli.show import tau_star
 from combopeps.errors import ComboPepsError, ParameterError, ServerError

@@ -15,9 +15,9 @@ from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 from itertools import takewhile
 
-from combopeps.cli.commands import UsageError, parser
 from combopeps.cli.options import ERROR, INTERRUPTED, NOT_CERTAIN, NOT_SHOWN, OK, USAGE_ERROR
 from combopeps.cli.output import mask_passwords, print_error, replace_closed_streams, stdout_to_stderr, to_json, write
+from combopeps.cli.parser import UsageError, parser
 from combopeps.utils.jit import disable_compilation
 
 # These succeed once they have changed the state file, even if their output cannot be written: if they failed then, the

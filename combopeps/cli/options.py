@@ -24,7 +24,7 @@ def registered(kind: str) -> dict[str, Any]:
 
         return {name: rule.make for name, rule in RULES.items()}
     if kind == "noises":
-        from combopeps.session.environment import NOISES
+        from combopeps.session.simulated_environment import NOISES
 
         return dict(NOISES)
     from combopeps.alternatives.registry import SAMPLERS
@@ -43,7 +43,7 @@ def registered_name(kind: str, text: str) -> str:
 def noise_kind(text: str) -> str:
     """Return a kind of noise, such as "normal" or "relative:0.3", if it is valid."""
     from combopeps.errors import ParameterError
-    from combopeps.session.environment import as_noise
+    from combopeps.session.simulated_environment import as_noise
 
     try:
         as_noise(text)

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import Any
 
+from combopeps.cli.formatting import origin_of
 from combopeps.cli.options import OK
 from combopeps.cli.output import print_json, printable
 from combopeps.cli.problem_source import check_noise, load, seed
-from combopeps.cli.text import origin_of
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
 from combopeps.session.measurement_table import read_rows

@@ -19,8 +19,8 @@ from typing import Any
 from combopeps.cli.options import UNKNOWN
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.io.instance import Instance
+from combopeps.io.instance_files import load_instance
 from combopeps.io.items import read_groups, read_items, read_knapsack, read_table
-from combopeps.io.library import load_instance
 from combopeps.io.networks import read_network, read_tree
 from combopeps.io.programs import read_program
 from combopeps.oracles.base import ArgmaxOracle

@@ -6,14 +6,14 @@ import argparse
 from math import isinf
 from typing import Any
 
-from combopeps.cli.commands import MAX_DIM_OF_TAU_STAR
+from combopeps.cli.formatting import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.cli.options import OK, registered
 from combopeps.cli.output import print_json, print_result, printable
+from combopeps.cli.parser import MAX_DIM_OF_TAU_STAR
 from combopeps.cli.problem_source import load
-from combopeps.cli.text import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
 from combopeps.errors import ComboPepsError
 from combopeps.io.instance import Instance
-from combopeps.io.library import list_instances, load_instance
+from combopeps.io.instance_files import list_instances, load_instance
 from combopeps.oracles.constrained_argmax import second_best
 from combopeps.problem import Problem
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound

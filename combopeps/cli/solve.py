@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.alternatives.registry import SAMPLERS
-from combopeps.cli.options import INTERRUPTED, NOT_CERTAIN, OK
-from combopeps.cli.output import print_json, printable, to_json
-from combopeps.cli.problem_source import load, seed, true_theta
-from combopeps.cli.text import (
+from combopeps.cli.formatting import (
     answer_text,
     difference_text,
     estimate_text,
@@ -23,14 +20,17 @@ from combopeps.cli.text import (
     pulls_json,
     samples_text,
 )
+from combopeps.cli.options import INTERRUPTED, NOT_CERTAIN, OK
+from combopeps.cli.output import print_json, printable, to_json
+from combopeps.cli.problem_source import load, seed, true_theta
 from combopeps.errors import ParameterError
 from combopeps.io.instance import Instance
 from combopeps.oracles.base import has_equal_value
 from combopeps.policies.registry import POLICIES
 from combopeps.random import named_seed
-from combopeps.session.environment import Environment, SingleRunDraws
 from combopeps.session.result import Result
 from combopeps.session.session import identify
+from combopeps.session.simulated_environment import Environment, SingleRunDraws
 from combopeps.utils import files
 from combopeps.utils.formatting import to_json_data
 from combopeps.viz.answers import plot_result

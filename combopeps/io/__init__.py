@@ -1,8 +1,8 @@
 """Instances, bundled and generated, and readers of files: networks, items, tables and integer programs."""
 
 from combopeps.io.instance import Instance
+from combopeps.io.instance_files import list_instances, load_instance, save_instance
 from combopeps.io.items import read_groups, read_items, read_knapsack, read_table
-from combopeps.io.library import list_instances, load_instance, save_instance
 from combopeps.io.networks import read_network, read_tree
 from combopeps.io.programs import read_program
 

@@ -15,9 +15,9 @@ from combopeps.io.parsing import Field
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import NumberOrArray
+from combopeps.posterior.stated_values import NumberOrArray
 from combopeps.problem import Problem
-from combopeps.session.environment import as_noise
+from combopeps.session.simulated_environment import as_noise
 from combopeps.utils.formatting import ShortRepr
 
 

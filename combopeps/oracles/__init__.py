@@ -10,9 +10,9 @@ from combopeps.oracles.matroid import MatroidOracle
 from combopeps.oracles.milp import MilpOracle
 from combopeps.oracles.partition import PartitionOracle
 from combopeps.oracles.path import MultiPath, ShortestPathOracle
+from combopeps.oracles.runtime_checks import CheckedOracle
 from combopeps.oracles.topk import TopKOracle
 from combopeps.oracles.tree import SpanningTreeOracle
-from combopeps.oracles.validation import CheckedOracle
 
 __all__ = [
     "ArgmaxOracle",

@@ -26,8 +26,8 @@ from combopeps.errors import AnswerError
 from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality, strictly_better
 from combopeps.oracles.constrained_argmax import enumerate_answers
 from combopeps.oracles.matroid import MatroidOracle
-from combopeps.oracles.validation import count_faults, interface_faults, promise_faults
-from combopeps.utils.contract import ContractReport, run_checks
+from combopeps.oracles.runtime_checks import count_faults, interface_faults, promise_faults
+from combopeps.utils.interface_checks import ContractReport, run_checks
 from combopeps.utils.validation import as_generator, check_flag, check_kind
 
 _MAX_LISTED_FACETS = 1000  # for `facets_up_to`

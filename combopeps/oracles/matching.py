@@ -286,7 +286,7 @@ class MatchingOracle(ArgmaxOracle):
 
     def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the alternating cycles, and the alternating paths to a free right node, if at most `most`."""
-        from combopeps.oracles.confusions import alternating_exchanges
+        from combopeps.oracles.exchanges import alternating_exchanges
 
         self.decode(z)
         vector, order = as_vector(z, self.dim), self._order

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse, as_sparse
-from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
+from combopeps.oracles.exchanges import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_vector, count_or_labels, series_index
 from combopeps.utils.formatting import short_repr
 from combopeps.utils.validation import check_choice

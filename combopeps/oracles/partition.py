@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.errors import AnswerError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
-from combopeps.oracles.confusions import log_choices, neighbour_count, swap_confusions
+from combopeps.oracles.exchanges import log_choices, neighbour_count, swap_confusions
 from combopeps.oracles.input_checks import as_labels, as_vector
 from combopeps.utils.formatting import count_text, short_repr
 from combopeps.utils.validation import check_choice

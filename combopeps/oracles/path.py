@@ -78,7 +78,7 @@ class ShortestPathOracle(ArgmaxOracle):
         objective: Literal["min", "max"] = "min",
         prune: bool | Literal["cuts"] = True,
     ) -> None:
-        from combopeps.oracles.graph import check_graph, edge_labels, node_positions, route_network
+        from combopeps.oracles.graph_arrays import check_graph, edge_labels, node_positions, route_network
 
         check_choice("objective", objective, ("min", "max"))
         if not isinstance(prune, str) or prune != "cuts":
@@ -207,7 +207,7 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def facets_up_to(self, z: ArrayLike, most: int) -> Sparse | None:
         """Return the single detours from a route, if there are at most `most`."""
-        from combopeps.oracles.confusions import detours
+        from combopeps.oracles.exchanges import detours
 
         self.decode(z)
         return detours(self._network, as_vector(z, self.dim), self.unit, most)
@@ -230,7 +230,7 @@ class ShortestPathOracle(ArgmaxOracle):
         route.
         """
         if not self._network.acyclic:
-            from combopeps.oracles.confusions import cyclic_confusions
+            from combopeps.oracles.exchanges import cyclic_confusions
 
             by_size = super().confusions(whole=whole)
             by_walks = cyclic_confusions(self._network, self.dim, directed=self.directed, whole=whole)

@@ -53,7 +53,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     binary = antichain = quick = True
 
     def __init__(self, graph: nx.Graph[Any], objective: Literal["min", "max"] = "min") -> None:
-        from combopeps.oracles.graph import check_connected, edge_labels, node_positions
+        from combopeps.oracles.graph_arrays import check_connected, edge_labels, node_positions
 
         check_choice("objective", objective, ("min", "max"))
         check_connected(graph)
@@ -155,7 +155,7 @@ class SpanningTreeOracle(ArgmaxOracle):
     @cached_property
     def log_cardinality(self) -> LogCardinality:
         """Exact: the determinant of the Laplacian without one row and column (Kirchhoff's theorem)."""
-        from combopeps.oracles.graph import log_determinant
+        from combopeps.oracles.graph_arrays import log_determinant
 
         if self.dim == self._nodes - 1:
             return LogCardinality(0.0, exact=True)

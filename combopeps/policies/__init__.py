@@ -3,7 +3,7 @@
 from combopeps.policies.allocation import AdaHedge, Hedge, g_optimal
 from combopeps.policies.base import Policy
 from combopeps.policies.check import check_policy
-from combopeps.policies.doubling import DoublingPEPS, EpochConstants, epoch_constants
+from combopeps.policies.doubling_peps import DoublingPEPS, EpochConstants, epoch_constants
 from combopeps.policies.greedy import GreedyInformation
 from combopeps.policies.peps import PEPS
 from combopeps.policies.top_two import TopTwo

@@ -26,10 +26,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from combopeps.actions import Mask
 from combopeps.alternatives.base import AlternativeSampler
-from combopeps.alternatives.replicated import ReplicatedSampler
+from combopeps.alternatives.replications import ReplicatedSampler
 from combopeps.errors import NoAlternativeError, ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.policies.initial_design import InitialDesign, initial_design_length
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.hierarchical import HierarchicalPrior

@@ -15,7 +15,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
 from combopeps.policies.base import Fantasies, Policy
 from combopeps.problem import Problem
 from combopeps.random import Streams
-from combopeps.utils.contract import ContractReport, run_checks
+from combopeps.utils.interface_checks import ContractReport, run_checks
 from combopeps.utils.validation import check_callable, check_flag, check_integer, check_kind
 
 if TYPE_CHECKING:

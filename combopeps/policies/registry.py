@@ -5,7 +5,7 @@ from __future__ import annotations
 from combopeps.errors import ParameterError
 from combopeps.policies.base import Policy
 from combopeps.policies.baselines import CLUCB, FixedAllocation, LinGame, LinGapE, ThompsonSampling, Uniform
-from combopeps.policies.doubling import DoublingPEPS
+from combopeps.policies.doubling_peps import DoublingPEPS
 from combopeps.policies.greedy import GreedyInformation
 from combopeps.policies.peps import PEPS
 from combopeps.policies.top_two import TopTwo

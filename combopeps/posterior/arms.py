@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from combopeps.errors import IdentifiabilityError, LabelError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.oracles.input_checks import as_labels
-from combopeps.oracles.validation import probe_oracle
+from combopeps.oracles.runtime_checks import probe_oracle
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.validation import as_float_array, as_generator, check_kind, shown
 

@@ -32,7 +32,7 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array, Sparse
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.hierarchical import PriorEstimate
-from combopeps.posterior.per_label import LARGEST_REWARD, check_mean, check_scale
+from combopeps.posterior.stated_values import LARGEST_REWARD, check_mean, check_scale
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.jit import njit
 from combopeps.utils.state_dict import StateDict, integer, load_into

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import NumberOrArray
+from combopeps.posterior.stated_values import NumberOrArray
 
 _GRIDS = 24, 24, 120  # values of tau; each grid covers the posterior mass found by the previous one
 _QUANTILE = 0.1  # of the posterior of tau: the estimate of tau

@@ -363,7 +363,7 @@ def _headers(request: Request) -> dict[bytes, bytes]:
 
 
 def _report_authentication(request: Request, authenticated: bool) -> None:
-    """Report to the connection whether a request is authenticated: see `combopeps.server.connections`."""
+    """Report to the connection whether a request is authenticated: see `combopeps.server.connection_limits`."""
     callback = request.scope.get(AUTHENTICATION_CALLBACK)
     if callback is not None:
         callback(authenticated)

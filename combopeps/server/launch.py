@@ -106,7 +106,7 @@ def serve(
     try:
         import uvicorn
 
-        from combopeps.server.connections import Connection
+        from combopeps.server.connection_limits import Connection
     except ImportError as cause:
         raise DependencyError(_INSTALL_HINT) from cause
     check_host(host, has_tokens=tokens is not None)

@@ -37,7 +37,7 @@ from combopeps.server.auth import (
     handle_error,
     read_body,
 )
-from combopeps.server.pages import add_pages, body_options, content_response, error_responses
+from combopeps.server.html_pages import add_pages, body_options, content_response, error_responses
 from combopeps.server.schemas import CAMPAIGN_HEADER, dumped, query_json, sums_json
 from combopeps.server.status_worker import StatusWorker
 from combopeps.session.events import queries_for_client

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from combopeps.session.environment import Noise
     from combopeps.session.events import Lease
     from combopeps.session.forecast import CensoredMean, Forecast, Power
     from combopeps.session.measurement_table import TableSummary
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from combopeps.session.result import Recommendation, Result, Status, TopAnswer
     from combopeps.session.session import Measurement, Session, identify
     from combopeps.session.simulate import simulate
+    from combopeps.session.simulated_environment import Noise
     from combopeps.session.trace import Crossing, Trace
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
 
 # Imported on first use (PEP 562): sessions do not need plans or simulations.
 _MODULES = {
-    "session.environment": "Noise",
+    "session.simulated_environment": "Noise",
     "session.events": "Lease",
     "session.forecast": "CensoredMean Forecast Power",
     "session.measurement_table": "TableSummary",

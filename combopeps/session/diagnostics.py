@@ -1,7 +1,7 @@
 """`Diagnostics`: sequential tests of the results of a session against the stated noise, prior and linear model.
 
 `NoiseGuard` tests the noise at every result; prior and linear model are tested by the classes of
-`combopeps.session.guards`.
+`combopeps.session.misspecification`.
 
 Noise larger than stated:
 
@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
-from combopeps.session.guards import FIT_ADVICE, PRIOR_ADVICE, FitGuard, PriorGuard, Repetitions
+from combopeps.session.misspecification import FIT_ADVICE, PRIOR_ADVICE, FitGuard, PriorGuard, Repetitions
 from combopeps.session.queries import Reading
 from combopeps.utils.jit import njit
 from combopeps.utils.state_dict import StateDict, boolean, load_into

@@ -24,9 +24,9 @@ from combopeps.errors import ComboPepsError
 from combopeps.oracles.base import Array
 from combopeps.oracles.constrained_argmax import second_best
 from combopeps.random import named_seed
-from combopeps.session.environment import NormalNoise, StudentNoise
-from combopeps.session.planned_run import RunOutcome, RunSettings
+from combopeps.session.plan_simulation import RunOutcome, RunSettings
 from combopeps.session.simulate import simulate
+from combopeps.session.simulated_environment import NormalNoise, StudentNoise
 from combopeps.utils.formatting import Proportion, Readable, ShortRepr
 from combopeps.utils.validation import check_count, check_real
 

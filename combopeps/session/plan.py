@@ -16,13 +16,19 @@ from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.initial_design import initial_design_length
 from combopeps.policies.registry import DEFAULT_POLICY, policy_class
-from combopeps.posterior.per_label import check_scale
+from combopeps.posterior.stated_values import check_scale
 from combopeps.problem import Problem
 from combopeps.random import named_seed, seed_sequence
 from combopeps.session import plan_text
-from combopeps.session.environment import Noise, as_noise
 from combopeps.session.forecast import Forecast, Power, power_of
-from combopeps.session.planned_run import RunOutcome, RunSettings, ThetaDistribution, planned_run, theta_distribution
+from combopeps.session.plan_simulation import (
+    RunOutcome,
+    RunSettings,
+    ThetaDistribution,
+    planned_run,
+    theta_distribution,
+)
+from combopeps.session.simulated_environment import Noise, as_noise
 from combopeps.stopping.base import check_rule_parameters
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.stopping.registry import stopping_rule

@@ -14,10 +14,10 @@ import numpy as np
 from combopeps.errors import ComboPepsError, ParameterError, SpaceError
 from combopeps.oracles.base import Array, strictly_better
 from combopeps.policies.base import Policy
-from combopeps.posterior.per_label import NumberOrArray, as_array
+from combopeps.posterior.stated_values import NumberOrArray, as_array
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed
-from combopeps.session.environment import Environment, simulate_round
+from combopeps.session.simulated_environment import Environment, simulate_round
 from combopeps.stopping.base import describe_error
 from combopeps.utils.formatting import Proportion
 

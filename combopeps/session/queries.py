@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryError, RewardError
 from combopeps.posterior.arms import Arms
-from combopeps.posterior.per_label import LARGEST_REWARD
+from combopeps.posterior.stated_values import LARGEST_REWARD
 from combopeps.problem import Problem
 from combopeps.session.measurement_table import Table, TableSummary
 from combopeps.utils.formatting import ShortRepr, short_repr

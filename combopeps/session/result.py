@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from combopeps.alternatives.ranking import Ranking
+from combopeps.alternatives.answer_probabilities import Ranking
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.noise_level import NoiseEstimate

@@ -14,10 +14,10 @@ from combopeps.errors import ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, strictly_better
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import DEFAULT_POLICY, policy_class
-from combopeps.posterior.per_label import check_scale
+from combopeps.posterior.stated_values import check_scale
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
-from combopeps.session.environment import Environment, Noise, as_noise, simulate_round
+from combopeps.session.simulated_environment import Environment, Noise, as_noise, simulate_round
 from combopeps.session.trace import Trace
 from combopeps.utils.parallel import check_jobs, connected, n_workers, parallel_map, threads
 from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, as_float_array, check_count, check_flag, check_kind

@@ -33,7 +33,7 @@ from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Read
 from combopeps.session.result import Look
 from combopeps.stopping.base import StoppingRule, Verdict, View
 from combopeps.stopping.registry import stopping_rule
-from combopeps.stopping.requests import Requests
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.utils.state_dict import StateDict, boolean, integer
 from combopeps.utils.validation import check_integer
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from combopeps.alternatives.answer_probabilities import Ranking, rank_answers
 from combopeps.alternatives.base import AlternativeSampler, SamplingTask, current_answer
 from combopeps.alternatives.error_probability import check_epsilon, count_worse, rough_error_probability
-from combopeps.alternatives.ranking import Ranking, rank_answers
 from combopeps.errors import NoAlternativeError, ParameterError, SamplerCapError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Policy
@@ -27,7 +27,7 @@ from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.posterior.parameter_space import ParameterSpace
 from combopeps.problem import Problem
 from combopeps.random import named_seed
-from combopeps.stopping.requests import Requests
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.utils.formatting import ShortRepr, stored_options
 from combopeps.utils.state_dict import StateDict, array, integer, numbers, string
 from combopeps.utils.validation import check_fraction, check_real

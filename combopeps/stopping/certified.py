@@ -14,10 +14,10 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
+from combopeps.stopping.certificates.betting_rounds import BettingTest
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised, require_identifiability
-from combopeps.stopping.certificates.rounds import BettingTest
 from combopeps.stopping.certificates.time_uniform import EllipsoidTest, Outcome, SupportTest
-from combopeps.stopping.requests import Requests
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.utils.state_dict import StateDict, boolean
 
 # Spacing of looks: at least the work of a look divided by _WORK_PER_MEASUREMENT, at most t / _MAX_SPACING_DIVISOR.

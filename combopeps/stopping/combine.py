@@ -10,7 +10,7 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.stopping.base import Proof, StoppingRule, Verdict, View
-from combopeps.stopping.requests import Requests
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.utils.state_dict import StateDict
 from combopeps.utils.validation import MAX_RUNS, check_count, check_integer, check_kind, check_positive
 

@@ -10,9 +10,9 @@ from combopeps.posterior.noise_level import NoiseEstimate
 from combopeps.problem import Problem
 from combopeps.stopping.base import FixedConfidenceRule, Proof, Verdict, View
 from combopeps.stopping.certificates.alpha_spending import MIN_DELTA
-from combopeps.stopping.certificates.rounds import BettingTest
+from combopeps.stopping.certificates.betting_rounds import BettingTest
 from combopeps.stopping.certified import CertifiedRule
-from combopeps.stopping.requests import Requests
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.stopping.verified import VerifiedRule
 from combopeps.utils.state_dict import StateDict
 

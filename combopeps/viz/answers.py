@@ -16,8 +16,8 @@ from combopeps.problem import Problem
 from combopeps.session.result import Result
 from combopeps.viz.canvas import ANSWER, OTHER, RUNNER_UP, legend_below, literal, new_axes, short
 from combopeps.viz.curves import plot_pulls
-from combopeps.viz.layout import MAX_LAYOUT_EDGES
-from combopeps.viz.maps import draw_on_graph
+from combopeps.viz.graph_layout import MAX_LAYOUT_EDGES
+from combopeps.viz.graph_plots import draw_on_graph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,9 +30,9 @@ from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation, Result, Status, TopAnswer
 from combopeps.stopping.base import View
 from combopeps.utils.formatting import probability_text
-from combopeps.viz.describe import action_oracle, answer_text, difference_text, kind_of, problem_text
-from combopeps.viz.figures import picture_of
+from combopeps.viz.page_figures import picture_of
 from combopeps.viz.svg import log_chart
+from combopeps.viz.text_descriptions import action_oracle, answer_text, difference_text, kind_of, problem_text
 from combopeps.viz.view_model import (
     AnswerText,
     ArmRow,

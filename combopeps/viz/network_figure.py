@@ -15,7 +15,7 @@ import numpy as np
 
 from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import ArgmaxOracle, Array
-from combopeps.viz.layout import MAX_LAYOUT_EDGES, MAX_ZOOMED_FRACTION, Layout, Network, layout_of
+from combopeps.viz.graph_layout import MAX_LAYOUT_EDGES, MAX_ZOOMED_FRACTION, Layout, Network, layout_of
 from combopeps.viz.svg import LegendEntry, Line, Node, Picture
 from combopeps.viz.view_model import PictureData, clipped_node
 

@@ -8,7 +8,7 @@ from benchmarks._problems import grid_oracle
 from combopeps import PEPS, Box, BudgetRule, ExplicitOracle, Session, TopKOracle, TopTwo, identify
 from combopeps.alternatives import HalfSpaceSampler, HitAndRunSampler, RejectionSampler
 from combopeps.alternatives.cone import Cone, Limits
-from combopeps.alternatives.replicated import Cones
+from combopeps.alternatives.replications import Cones
 from combopeps.policies.baselines import LinGame, Uniform
 from combopeps.posterior import Arms, GaussianPosterior
 from combopeps.posterior.parameter_space import RealSpace

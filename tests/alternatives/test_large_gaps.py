@@ -11,9 +11,9 @@ from unit_problem import unit_problem
 
 from combopeps import Box, MatchingOracle, ShortestPathOracle, TopKOracle, identify
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, SamplingTask
-from combopeps.alternatives.ranking import rank_answers
-from combopeps.alternatives.replicated import ReplicatedSampler
-from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.alternatives.answer_probabilities import rank_answers
+from combopeps.alternatives.replications import ReplicatedSampler
+from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior import Arms, GaussianPosterior, RealSpace
 from combopeps.posterior.parameter_space import space_for
 from combopeps.random import Streams

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from combopeps import ExplicitOracle, TopKOracle
-from combopeps.alternatives import replicated as cones
-from combopeps.alternatives.replicated import ListedCones
+from combopeps.alternatives import replications as cones
+from combopeps.alternatives.replications import ListedCones
 
 
 @pytest.mark.parametrize("oracle", [TopKOracle(6, k=2), ExplicitOracle(np.random.default_rng(0).normal(size=(9, 4)))])

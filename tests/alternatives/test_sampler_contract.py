@@ -20,7 +20,7 @@ from wrong_samplers import (
 
 from combopeps import check_sampler
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
-from combopeps.utils.contract import ContractError
+from combopeps.utils.interface_checks import ContractError
 
 SAMPLERS = {
     "rejection": RejectionSampler,

@@ -12,7 +12,7 @@ from wrong_samplers import AThirdMissing
 from combopeps import SpanningTreeOracle
 from combopeps.alternatives import Alternatives, AutoSampler, HalfSpaceSampler, RejectionSampler
 from combopeps.alternatives.check import compare_distributions
-from combopeps.alternatives.replicated import ListedCones
+from combopeps.alternatives.replications import ListedCones
 from combopeps.random import Streams
 
 DRAWS = 2000

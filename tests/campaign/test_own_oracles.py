@@ -17,7 +17,7 @@ from unit_problem import unit_problem
 from combopeps import ArgmaxOracle, Campaign, TopKOracle
 from combopeps.campaign import check
 from combopeps.campaign.custom_oracle import _thetas
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.errors import InstanceError, OracleError, OracleMismatchError, ParameterError, StateFileError
 from combopeps.oracles import CheckedOracle
 

@@ -17,7 +17,7 @@ from cases import go_on, problems, same_state
 
 from combopeps import Campaign
 from combopeps.campaign import check, copy
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.errors import LockError, StateFileError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork and SIGKILL")

@@ -21,7 +21,7 @@ from memory_store import MemoryStore
 
 from combopeps import Campaign
 from combopeps.campaign import Checkpoint, campaigns, check, export
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.campaign.records import SCHEMA
 from combopeps.campaign.sql_store import SQLStore
 from combopeps.errors import ConnectionLostError, DependencyError, LockError, ParameterError, StateFileError

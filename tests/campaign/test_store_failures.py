@@ -15,7 +15,7 @@ from cases import filled, problems
 
 from combopeps import Campaign
 from combopeps.campaign import Checkpoint, campaigns, sqlite
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.errors import LockError, StateFileError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions and limits of POSIX")

@@ -15,7 +15,7 @@ import combopeps
 from combopeps import Campaign, ComboPepsError, TopKOracle
 from combopeps.campaign import Checkpoint, check, checkpoint
 from combopeps.campaign.checkpoint import pack
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.campaign.sql_store import SQLStore, _checksum
 from combopeps.errors import StateFileError
 

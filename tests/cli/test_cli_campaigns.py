@@ -13,7 +13,7 @@ from tampering import alter
 from unit_problem import unit_problem
 
 from combopeps import Campaign, MatchingOracle, ShortestPathOracle, TopKOracle
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 
 
 def test_a_campaign_by_hand_to_its_end(call, tmp_path):

@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 
 from combopeps import ShortestPathOracle, TopKOracle, list_instances, load_instance, lower_bound, simulate
 from combopeps.cli import main
-from combopeps.cli.text import answer_text, difference_text, pulls_chart, size_text
+from combopeps.cli.formatting import answer_text, difference_text, pulls_chart, size_text
 from combopeps.errors import SamplerCapError
 from combopeps.oracles import MultiPath
 from combopeps.oracles.base import has_equal_value

@@ -13,7 +13,7 @@ from tampering import alter
 from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle, load_instance, save_instance
-from combopeps.cli.text import answer_text, difference_text
+from combopeps.cli.formatting import answer_text, difference_text
 from combopeps.io import Instance
 
 BAG = "item,kg,mean\ntent,5,9\nrope,2,3\nstove,3,5\nboat,80,70\nbook,4,1\n"

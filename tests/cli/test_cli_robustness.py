@@ -12,8 +12,8 @@ from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle, load_instance, save_instance
 from combopeps.cli import main
+from combopeps.cli.formatting import answer_text, label_text, pulls_chart
 from combopeps.cli.output import printable
-from combopeps.cli.text import answer_text, label_text, pulls_chart
 from combopeps.io import Instance
 from combopeps.oracles import MultiPath
 

@@ -8,7 +8,7 @@ import pytest
 from dockerfile import Instruction, instructions, literal_paths, parsed
 from proxied import ROOT, compose, interpolated, server_command, substituted
 
-from combopeps.cli.commands import parser
+from combopeps.cli.parser import parser
 from combopeps.server.auth import MAX_BODY_BYTES
 
 STEPS = instructions()

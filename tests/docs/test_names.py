@@ -8,7 +8,7 @@ from combopeps.alternatives.registry import SAMPLERS
 from combopeps.io.generators import FAMILIES
 from combopeps.io.oracle_kinds import KINDS
 from combopeps.policies.registry import POLICIES
-from combopeps.session.environment import NOISES
+from combopeps.session.simulated_environment import NOISES
 from combopeps.stopping.registry import RULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.errors import StateFileError
 
 BACKENDS = ["sqlite", "postgresql"]

@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 from combopeps import ShortestPathOracle, TopKOracle, load_instance, save_instance, simulate
 from combopeps.errors import InstanceError
 from combopeps.io import Instance
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 
 TEAM = TopKOracle(["a", "b", "c"], k=2)
 ROUTES = ShortestPathOracle(nx.Graph([(0, 1), (1, 3), (0, 2), (2, 3), (1, 9)]), 0, 3)

@@ -8,7 +8,7 @@ import pytest
 from combopeps import load_instance, save_instance
 from combopeps.errors import InstanceError
 from combopeps.io.generators import FAMILIES
-from combopeps.io.library import to_document
+from combopeps.io.instance_files import to_document
 
 RECIPES = [
     "topk:d=40,k=3",

@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 from combopeps import TopKOracle, load_instance, save_instance
 from combopeps.errors import FileFormatError, InstanceError
 from combopeps.io import Instance
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 
 TOPK = {"kind": "topk", "items": ["a", "b", "c"], "k": 1}
 PATH = {"kind": "path", "edges": [["s", "x"], ["x", "t"], ["s", "t"]], "source": "s", "target": "t"}

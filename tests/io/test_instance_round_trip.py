@@ -10,7 +10,7 @@ from unit_problem import unit_problem
 from combopeps import Box, ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, load_instance, save_instance
 from combopeps.errors import InstanceError
 from combopeps.io import Instance
-from combopeps.io.library import to_document
+from combopeps.io.instance_files import to_document
 from combopeps.oracles import CheckedOracle
 from combopeps.posterior import ParameterSpace
 

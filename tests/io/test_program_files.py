@@ -20,7 +20,7 @@ from combopeps import (
 )
 from combopeps.errors import InstanceError, OracleMismatchError
 from combopeps.io import Instance
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 
 HEAD = {"schema": "combopeps/instance", "version": 1, "name": "x"}
 

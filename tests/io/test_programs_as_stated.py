@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 from combopeps import CpSatOracle, MilpOracle
 from combopeps.errors import ProgramError
 from combopeps.io import Instance, read_program
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 from combopeps.oracles.cpsat import parse_model
 
 

@@ -20,7 +20,7 @@ from combopeps import (
 )
 from combopeps.errors import MAX_MESSAGE_LENGTH, ComboPepsError, FileFormatError, InstanceError, LabelError, SolverError
 from combopeps.io import Instance, read_program
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 
 SECONDS = 3.0  # of processor time; each file below takes well under 1 s, and took 7 s and more when work was quadratic
 

@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 from combopeps import Campaign, TopKOracle, list_instances, load_instance, save_instance
 from combopeps.errors import InstanceError
 from combopeps.io import Instance
-from combopeps.io.library import from_document, to_document
+from combopeps.io.instance_files import from_document, to_document
 
 NAMES = ["a", "b", "c"]
 ROWS = {"x": [1.0, 1.0, 0.0], "y": [0.0, 1.0, 1.0], "w": [1.0, 0.0, 1.0], "u": [2.0, 0.0, 0.0]}

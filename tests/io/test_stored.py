@@ -12,7 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks._bundled import STORED, stored
 from combopeps import check_oracle, identify, list_instances, load_instance, save_instance
-from combopeps.io.library import checksum, to_document
+from combopeps.io.instance_files import checksum, to_document
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances"
 BY_HAND = {"nsfnet", "town", "tree-e20", "tree-e25"}

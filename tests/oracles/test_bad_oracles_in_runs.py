@@ -24,7 +24,7 @@ from combopeps import (
 )
 from combopeps.errors import OracleError
 from combopeps.oracles import CheckedOracle
-from combopeps.oracles.validation import ConsistencyCheck, probe_oracle
+from combopeps.oracles.runtime_checks import ConsistencyCheck, probe_oracle
 
 ZOO = [
     kind

@@ -5,7 +5,7 @@ import broken_promises as promises
 import pytest
 
 from combopeps import ComboPepsError, check_oracle
-from combopeps.utils.contract import ContractError
+from combopeps.utils.interface_checks import ContractError
 
 FAULTS = [
     (broken.ShortAnswer, "shapes", "one vector of length 5"),

@@ -7,7 +7,7 @@ import pytest
 from combopeps import ShortestPathOracle
 from combopeps.io.oracle_kinds import read_oracle, write_oracle
 from combopeps.io.parsing import Field
-from combopeps.oracles.graph import _head_dominates_tail
+from combopeps.oracles.graph_arrays import _head_dominates_tail
 
 
 def digraph(rng):

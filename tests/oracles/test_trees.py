@@ -6,7 +6,7 @@ import pytest
 from unit_problem import unit_problem
 
 from combopeps import SpanningTreeOracle, TopTwo
-from combopeps.alternatives.replicated import ListedCones
+from combopeps.alternatives.replications import ListedCones
 from combopeps.oracles.base import strictly_better
 from combopeps.policies.baselines import LinGame
 

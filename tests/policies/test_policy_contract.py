@@ -13,7 +13,7 @@ from unit_problem import unit_problem
 
 from combopeps import Box, ExplicitOracle, MatchingOracle, Policy, check_policy
 from combopeps.errors import ParameterError
-from combopeps.utils.contract import ContractError
+from combopeps.utils.interface_checks import ContractError
 
 
 def boxed_doubling(problem, **options):

@@ -8,7 +8,7 @@ from unit_problem import unit_problem
 
 from combopeps import ComboPepsError, TopKOracle
 from combopeps.errors import LabelError, ParameterError
-from combopeps.posterior.per_label import as_array, check_mean, check_scale, numbers_by_label
+from combopeps.posterior.stated_values import as_array, check_mean, check_scale, numbers_by_label
 from combopeps.utils.label_index import LabelIndex
 
 LABELS = ["a", "b", ("c", 1)]

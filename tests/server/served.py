@@ -13,7 +13,7 @@ from servers import running
 from unit_problem import unit_problem
 
 from combopeps import Campaign, TopKOracle
-from combopeps.server.connections import Connection
+from combopeps.server.connection_limits import Connection
 from combopeps.server.launch import app
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,8 @@ import pytest
 from served import ANN, MEASURER, OWNER, begun, client, server, token_file
 
 from combopeps.errors import RateLimitError
-from combopeps.server import auth, connections, routes
+from combopeps.server import auth, routes
+from combopeps.server import connection_limits as connections
 from combopeps.server.auth import OpenQueryCounter, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES
 

@@ -17,7 +17,7 @@ from unit_problem import unit_problem
 from combopeps import PEPS, Box, ExplicitOracle, TopKOracle, TopTwo
 from combopeps.posterior import Arms, RealSpace
 from combopeps.session.diagnostics import NoiseGuard, log_evidence, log_evidence_of_smaller
-from combopeps.session.guards import FitGuard, PriorGuard, Repetitions
+from combopeps.session.misspecification import FitGuard, PriorGuard, Repetitions
 
 ALARM = np.log(1000.0)
 LARGER = dict(zip([1.25, 1.5, 2.0, 3.0, 6.0, 16.0], np.array([2, 4, 4, 2, 1, 1]) / 14, strict=True))

@@ -15,7 +15,7 @@ from combopeps.errors import InstanceError, ParameterError
 from combopeps.io import Instance
 from combopeps.random import Streams, named_seed
 from combopeps.session import Noise
-from combopeps.session.environment import NOISES, Environment, SingleRunDraws, as_noise
+from combopeps.session.simulated_environment import NOISES, Environment, SingleRunDraws, as_noise
 
 RATES = np.array([0.9, 0.6, 0.3, 0.1, 0.0])
 KINDS = ["normal", "normal:0.3", "relative:0.3", "bernoulli", "poisson", "student", "student:0.3"]

@@ -12,7 +12,7 @@ from unit_problem import unit_problem
 
 from benchmarks._problems import grid_oracle
 from combopeps import PEPS, Box, Campaign, ComboPepsError, Problem, Session, ShortestPathOracle, TopKOracle, TopTwo
-from combopeps.campaign.locate import store_at
+from combopeps.campaign.open_store import store_at
 from combopeps.errors import (
     FileFormatError,
     LabelError,

@@ -10,7 +10,7 @@ from combopeps import Box, ShortestPathOracle, TopKOracle, identify, load_instan
 from combopeps.random import named_seed, seed_sequence
 from combopeps.session import Plan
 from combopeps.session.forecast import Forecast
-from combopeps.session.planned_run import simulated_measurement
+from combopeps.session.plan_simulation import simulated_measurement
 from combopeps.viz.canvas import save
 
 THETA = {"a": 0.0, "b": 1.5, "c": 0.7}
@@ -180,7 +180,7 @@ def test_answers_within_epsilon_count_as_right():
 def test_drawn_thetas_are_in_the_parameter_space():
     boxed = unit_problem(TopKOracle(3, k=1), space=Box(0.0, [1.0, 2.0, np.inf]))
     seeds = [named_seed(seed_sequence(0), "planned", r) for r in range(50)]
-    from combopeps.session.planned_run import ThetaDistribution
+    from combopeps.session.plan_simulation import ThetaDistribution
 
     for guess in (ThetaDistribution(), ThetaDistribution(np.array([0.0, 2.0, 0.1]), 1.0)):
         thetas = np.array([guess.draw(boxed, seed) for seed in seeds])

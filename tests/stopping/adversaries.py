@@ -10,7 +10,7 @@ import numpy as np
 
 from combopeps import Problem, Session, TopKOracle, VerifiedRule
 from combopeps.posterior.gaussian import Normal
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 
 GAP = 0.02
 

@@ -40,7 +40,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.gaussian import Normal
 from combopeps.stopping import GuaranteedRule
 from combopeps.stopping.certificates.e_process import Bet
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 
 
 def plain(oracle, **options):

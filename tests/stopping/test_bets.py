@@ -10,7 +10,7 @@ from combopeps import ExplicitOracle, TopKOracle, TopTwo
 from combopeps.stopping import View
 from combopeps.stopping.certificates.e_process import Bet, BettingAttempt, complete_estimate
 from combopeps.stopping.certificates.glr import listed_rows
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 
 
 def begun(problem, theta, each=4, level=0.05, epsilon=0.0):

@@ -8,7 +8,7 @@ import pytest
 from families import FAMILIES
 
 from combopeps.errors import AnswerError
-from combopeps.oracles.confusions import cyclic_confusions
+from combopeps.oracles.exchanges import cyclic_confusions
 
 CASES = {
     "top-k": 12,

@@ -8,10 +8,10 @@ from unit_problem import unit_problem
 
 from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
+from combopeps.stopping.certificates.betting_rounds import BettingRounds
 from combopeps.stopping.certificates.lagrangian import HalfNormal, lagrangian_bound
-from combopeps.stopping.certificates.rounds import BettingRounds
 from combopeps.stopping.certificates.time_uniform import RHOS, SupportTest
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 
 ROUNDING = 1e-9
 

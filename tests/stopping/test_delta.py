@@ -10,8 +10,9 @@ from runs import FAMILIES, Outcome, cyclic, is_decided, near_tie, run_many, top_
 
 from combopeps import CertifiedRule, VerifiedRule
 from combopeps.stopping import verified
+from combopeps.stopping.certificates import betting_rounds as rounds
 from combopeps.stopping.certificates import e_process as bets
-from combopeps.stopping.certificates import fixed_plan, rounds, time_uniform
+from combopeps.stopping.certificates import fixed_plan, time_uniform
 from combopeps.stopping.certificates._kernels import CONSTANT
 
 DELTA = 0.1

@@ -26,7 +26,7 @@ from combopeps import (
 )
 from combopeps.errors import LinearityWarning, NoiseWarning
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.doubling import DoublingPEPS
+from combopeps.policies.doubling_peps import DoublingPEPS
 from combopeps.policies.registry import policy_class
 from combopeps.posterior.least_squares import Measurements
 from combopeps.stopping import verified

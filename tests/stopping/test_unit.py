@@ -9,7 +9,7 @@ from unit_problem import unit_problem
 from combopeps import CertifiedRule, VerifiedRule, check_oracle, lower_bound
 from combopeps.oracles.base import as_sparse
 from combopeps.stopping.certificates.lagrangian import Gaussian, HalfNormal, _Search, lagrangian_bound
-from combopeps.utils.contract import ContractError
+from combopeps.utils.interface_checks import ContractError
 
 UNITS = [2.0, 0.25, -3.0, -0.5]
 SUBSETS = np.array([row for row in (np.arange(32)[:, None] >> np.arange(5) & 1).astype(float) if row.sum() == 2])

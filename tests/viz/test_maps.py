@@ -12,7 +12,7 @@ from unit_problem import unit_problem
 
 from combopeps import ShortestPathOracle, TopKOracle, identify
 from combopeps.errors import ParameterError
-from combopeps.viz import maps
+from combopeps.viz import graph_plots as maps
 from combopeps.viz.answers import plot_answer, plot_result
 from combopeps.viz.canvas import ANSWER, DARK, FAINT, RUNNER_UP
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from combopeps.alternatives.replicated import ListedCones
+from combopeps.alternatives.replications import ListedCones
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy, check_unbounded
 from combopeps.problem import Problem

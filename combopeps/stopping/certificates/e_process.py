@@ -30,7 +30,7 @@ from combopeps.posterior.arms import Arms
 from combopeps.posterior.gaussian import Normal
 from combopeps.posterior.least_squares import Measurements
 from combopeps.stopping.certificates.fixed_plan import Comparisons
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 from combopeps.utils.state_dict import StateDict, array, finite_float, integer, load_sparse, sparse_state
 
 # Size of an epoch relative to all fresh measurements so far. Small epochs take fewer measurements in total: on a top-k

@@ -45,7 +45,7 @@ from combopeps.posterior.least_squares import Measurements, flat_posterior
 from combopeps.stopping.certificates.alpha_spending import boundaries, guaranteed_fractions
 from combopeps.stopping.certificates.glr import glr_bound, is_randomised, listed_rows
 from combopeps.stopping.certificates.lagrangian import unique_rows
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 from combopeps.utils.state_dict import StateDict, array, boolean, finite_float, integer, numbers
 
 _MAX_SEARCHES = 10  # for missing rivals

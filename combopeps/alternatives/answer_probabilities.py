@@ -38,7 +38,7 @@ from combopeps.alternatives.budgeted_cone import BudgetedCone, FacetUnion
 from combopeps.alternatives.error_probability import ShiftedHalfSpaces, answer_key, answer_of_key, budgeted_cone
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
-from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.utils.formatting import Proportion
 

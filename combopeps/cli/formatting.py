@@ -19,18 +19,18 @@ from combopeps.oracles import (
     TopKOracle,
 )
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.posterior.per_label import NumberOrArray
+from combopeps.posterior.stated_values import NumberOrArray
 from combopeps.problem import Problem
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
 from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import label_text as label_text
-from combopeps.viz.describe import action_oracle as action_oracle
-from combopeps.viz.describe import answer_text as answer_text
-from combopeps.viz.describe import difference_text as difference_text
-from combopeps.viz.describe import samples_text as samples_text
-from combopeps.viz.describe import size_text as size_text
+from combopeps.viz.text_descriptions import action_oracle as action_oracle
+from combopeps.viz.text_descriptions import answer_text as answer_text
+from combopeps.viz.text_descriptions import difference_text as difference_text
+from combopeps.viz.text_descriptions import samples_text as samples_text
+from combopeps.viz.text_descriptions import size_text as size_text
 
 _BAR_LENGTH = 30  # characters
 _MAX_LABEL_LENGTH = 32

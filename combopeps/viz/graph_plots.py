@@ -17,7 +17,7 @@ from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
 from combopeps.oracles.path import MultiPath
 from combopeps.viz.canvas import ANSWER, DARK, FAINT, OTHER, RUNNER_UP, legend_below, short
-from combopeps.viz.layout import MAX_ZOOMED_FRACTION, Layout, Network, layout_of
+from combopeps.viz.graph_layout import MAX_ZOOMED_FRACTION, Layout, Network, layout_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -30,7 +30,7 @@ from combopeps.posterior.least_squares import Measurements
 from combopeps.stopping.certificates.e_process import complete_estimate
 from combopeps.stopping.certificates.lagrangian import Bound, Gaussian, lagrangian_bound, unique_supports
 from combopeps.stopping.certificates.time_uniform import Bools, Outcome, can_rule_out, rule_out
-from combopeps.stopping.requests import FreshResults
+from combopeps.stopping.requested_measurements import FreshResults
 from combopeps.utils.state_dict import StateDict, array, integer, numbers
 
 # The grid of multipliers: a fine core around the estimated best ones, and a coarse tail below it.

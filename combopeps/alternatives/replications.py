@@ -18,7 +18,7 @@ from combopeps.alternatives.budgeted_cone import BudgetedCone, cone_of
 from combopeps.alternatives.cone import Cone
 from combopeps.errors import NoAlternativeError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
-from combopeps.oracles.validation import ConsistencyCheck
+from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import Streams

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from combopeps.oracles.base import Array, Confusions, Sparse
 
 if TYPE_CHECKING:
-    from combopeps.oracles.graph import RouteNetwork  # at run time it would import networkx with every oracle
+    from combopeps.oracles.graph_arrays import RouteNetwork  # at run time it would import networkx with every oracle
 
 Index = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from combopeps.oracles import ExplicitOracle, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.oracles.base import Array
 from combopeps.viz.answers import columns_shown
-from combopeps.viz.describe import kind_of
 from combopeps.viz.network_figure import has_network_picture, network_picture
 from combopeps.viz.svg import LegendEntry, Line, Node, Picture, Row, Tick, number_text, round_ticks
+from combopeps.viz.text_descriptions import kind_of
 from combopeps.viz.view_model import PictureData, clipped_label, clipped_node, estimate_text
 
 Indices = NDArray[np.intp]

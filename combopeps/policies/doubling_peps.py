@@ -25,7 +25,7 @@ from combopeps.errors import ParameterError, SpaceError
 from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.policies.base import Arm, Policy
 from combopeps.policies.peps import PEPS
-from combopeps.posterior.per_label import NumberOrArray, as_array, check_scale, numbers_by_label
+from combopeps.posterior.stated_values import NumberOrArray, as_array, check_scale, numbers_by_label
 from combopeps.problem import Problem
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.state_dict import StateDict, integer, load_into

@@ -15,13 +15,13 @@ from combopeps.errors import DomainError, ParameterError, PriorWarning, SolverEr
 from combopeps.oracles.base import Array, has_equal_value
 from combopeps.oracles.input_checks import as_thetas
 from combopeps.policies.base import Policy
-from combopeps.posterior.per_label import NumberOrArray, as_array, check_mean, numbers_by_label
+from combopeps.posterior.stated_values import NumberOrArray, as_array, check_mean, numbers_by_label
 from combopeps.problem import Problem
 from combopeps.random import named_seed
-from combopeps.session.environment import Environment, Noise, SingleRunDraws
 from combopeps.session.prior_predictive import draw_thetas
 from combopeps.session.queries import Query
 from combopeps.session.session import Session, identify
+from combopeps.session.simulated_environment import Environment, Noise, SingleRunDraws
 from combopeps.stopping.combine import BudgetRule
 from combopeps.utils.formatting import short_repr
 from combopeps.utils.label_index import LabelIndex

@@ -11,7 +11,7 @@ from uuid import uuid4
 from combopeps.campaign.campaign import generated_client
 from combopeps.campaign.custom_oracle import CustomOracle, reader
 from combopeps.errors import ComboPepsError, DependencyError, OracleMismatchError, QueryError, RemoteError
-from combopeps.io.library import from_document
+from combopeps.io.instance_files import from_document
 from combopeps.oracles.base import ArgmaxOracle
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class

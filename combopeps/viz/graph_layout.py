@@ -13,7 +13,7 @@ import numpy as np
 from combopeps.errors import ParameterError
 from combopeps.oracles import ShortestPathOracle, SpanningTreeOracle
 from combopeps.oracles.base import Array
-from combopeps.oracles.graph import Point, look_like_degrees, parse_point
+from combopeps.oracles.graph_arrays import Point, look_like_degrees, parse_point
 
 Network = ShortestPathOracle | SpanningTreeOracle
 MAX_LAYOUT_EDGES = 20_000  # without coordinates: a layout of larger networks takes too long
