@@ -427,17 +427,3 @@ def karp_luby_batch(states, sizes, indptr, indices, data, theta_hat, spread, eta
                 proposals[r] += 1
                 accepted = uniform(state) < acceptance
         log_p[r] = top + log(total) + log(acceptance_sum / proposals[r])
-
-
-@njit(cache=True, nogil=True)
-def information_batch(sizes, indptr, indices, data, theta_hat, spread, out):
-    """Compute `information` of R replications with few facets each; out is (R, d) or (R, d, d)."""
-    capacity = indptr.shape[1] - 1
-    gap, width, log_w, weight, blocks = (
-        np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity // BLOCK + 1)
-    )  # fmt: skip
-    for r in range(len(theta_hat)):
-        F = sizes[r]
-        compute_weights(0, F, indptr[r], indices[r], data[r], theta_hat[r], spread[r], 1.0, gap, width, log_w)
-        sum_weights(0, F, log_w, log_w[:F].max(), weight, blocks)
-        information((F, indptr[r], indices[r], data[r]), weight, width, out[r])

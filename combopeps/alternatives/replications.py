@@ -7,11 +7,13 @@ where the oracle lists few of them; `ReplicatedSampler` draws alternatives by ei
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _kernels as kernels
+from combopeps.alternatives._kernels import BLOCK, compute_weights, information, sum_weights
 from combopeps.alternatives.answer_cache import AnswerCache
 from combopeps.alternatives.base import Alternatives, AlternativeSampler, SamplingTask, move_off_boundary
 from combopeps.alternatives.budgeted_cone import BudgetedCone, cone_of
@@ -22,11 +24,26 @@ from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import Streams
+from combopeps.utils.jit import njit
 
 _CONES_PER_RUN = 2  # those of the current and of the last answer
 _MAX_SHORT_FACETS, _MAX_SHORT_ENTRIES = 256, 1 << 14  # facets, and facets times d, up to which a list counts as short
 _MAX_CACHED_ENTRIES = 1 << 20  # nonzeros of cached lists, about 12 MB; beyond, all of them are dropped
 _MAX_UNSEARCHED_FACETS = 256  # facets from alternatives alone; beyond, the half of less weight is removed
+
+
+@njit(cache=True, nogil=True)  # in this file: it is called once per round
+def _information_batch(sizes: Any, indptr: Any, indices: Any, data: Any, theta_hat: Any, spread: Any, out: Any) -> None:
+    """Compute `information` of R replications with few facets each; out is (R, d) or (R, d, d)."""
+    capacity = indptr.shape[1] - 1
+    gap, width, log_w, weight, blocks = (
+        np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity // BLOCK + 1)
+    )  # fmt: skip
+    for r in range(len(theta_hat)):
+        F = sizes[r]
+        compute_weights(0, F, indptr[r], indices[r], data[r], theta_hat[r], spread[r], 1.0, gap, width, log_w)
+        sum_weights(0, F, log_w, log_w[:F].max(), weight, blocks)
+        information((F, indptr[r], indices[r], data[r]), weight, width, out[r])
 
 
 class Cones:
@@ -132,7 +149,7 @@ class ListedCones:
     def information(self, posterior: GaussianPosterior, out: Array) -> None:
         """Compute `Facets.information` of every replication into `out`."""
         rows = self._sizes, self._indptr, self._indices, self._data
-        kernels.information_batch(*rows, posterior.theta_hat, posterior.spread, out)
+        _information_batch(*rows, posterior.theta_hat, posterior.spread, out)
 
     def _listed(self, z: Array) -> Sparse:
         key = z.tobytes()
