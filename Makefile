@@ -3,14 +3,16 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 READY := .venv/.ready
+RUNS := .venv/.runs
 LOWEST := .venv-lowest
+PIP := -m pip --quiet --disable-pip-version-check install
 # Two workers on two cores: linear algebra with threads of its own takes several times as long beside them.
 test test-slow test-lowest: export OPENBLAS_NUM_THREADS := 1
 test test-slow test-lowest: export OMP_NUM_THREADS := 1
 
-.PHONY: demo test test-slow test-lowest lint format docs bench paper clean
+.PHONY: demo test test-slow test-lowest coverage lint format docs wheel bench paper clean
 
-demo: $(READY)
+demo: $(RUNS)
 	$(BIN)/combopeps solve town --delta 0.01 --plot demo.png
 
 test: $(READY)
@@ -23,6 +25,17 @@ test-slow: $(READY)
 # packages use what newer ones have deprecated: that is no fault of ours, and no error here.
 test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning
+
+# Branch coverage of the fast suite, with the floor of pyproject.toml.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 -q --cov --cov-report=term:skip-covered
+
+# Wheel and sdist in dist/, their metadata, and the tests of the installed wheel in an environment of its own.
+wheel: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python .ci/installed.py dist
 
 lint: $(READY)
 	$(BIN)/ruff check
@@ -58,17 +71,24 @@ bench: $(READY)
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper --runs 500
 
-$(READY): pyproject.toml
+# What `make demo` needs; the other targets add the tools of a developer.
+$(RUNS): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "combopeps needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python $(PIP) -e '.[plot]'
+	touch $@
+
+$(READY): $(RUNS)
+	$(BIN)/python $(PIP) --upgrade 'pip>=25.1'
+	$(BIN)/python $(PIP) -e '.[all]' --group dev
 	touch $@
 
 $(LOWEST)/.ready: pyproject.toml .ci/lowest.py
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python .ci/lowest.py > $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -e '.[test]'
+	$(LOWEST)/bin/python $(PIP) --upgrade 'pip>=25.1'
+	$(LOWEST)/bin/python $(PIP) -c $(LOWEST)/constraints.txt -e '.[all]' --group test
 	touch $@
 
 clean:
-	rm -rf docs/_build .venv $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build dist .venv $(LOWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
