@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from backends import events, slow_on_a_server
 from cases import go_on, problems, same_state
-from interrupter import Interrupter
+from interrupter import Interrupter, contained
 from memory_store import MemoryStore
 from unit_problem import unit_problem
 
@@ -46,6 +46,7 @@ def base(place):
     return place("base")
 
 
+@contained
 def interrupted_everywhere(base, place, name, stride):
     """Interrupt a write at every `stride`-th line; how many interrupts were before and after what made it durable."""
     copy(base, place("whole"))

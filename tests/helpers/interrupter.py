@@ -1,7 +1,26 @@
 """SIGINT at chosen lines of Python, for tests of interrupts."""
 
+import functools
 import signal
 import sys
+
+
+def contained(function):
+    """Run a function that is interrupted in a generator, which has a state of its own for handled exceptions.
+
+    An exception that a tracer raises on the last line of an except clause is "being handled" for ever in its thread: it
+    would stand above the traceback of every later failure.
+    """
+
+    @functools.wraps(function)
+    def run(*args, **options):
+        return next(_yielded(function, args, options))
+
+    return run
+
+
+def _yielded(function, args, options):
+    yield function(*args, **options)
 
 
 class Interrupter:

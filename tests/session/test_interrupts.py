@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 from interrupted import PROBLEMS
-from interrupter import Interrupter
+from interrupter import Interrupter, contained
 from unit_problem import unit_problem
 
 from combopeps import Session, TopKOracle, identify
 from combopeps.policies import base
 from combopeps.policies.baselines import Uniform
-from combopeps.session import queries, run, session, state
+from combopeps.session import queries, run, session
 from combopeps.session.run import Batch
 from combopeps.utils import locks
 from combopeps.utils.locks import Atomic, SessionLock
 
 ROOT = Path(locks.__file__).parents[2]
-MODULES = (session, state, run, queries, base, locks)
+MODULES = (session, run, queries, base, locks)
 TRACED = {module.__file__ for module in MODULES}
 
 
@@ -39,6 +39,7 @@ def test_a_sigint_never_leaves_half_a_measurement():
     assert contradictions("diagonal:tell:100", "dense:tell_many:100", "dense:observe_table:100") == [0, 0, 0]
 
 
+@contained
 def halves(lines):
     """Tables of which a SIGINT at one of these lines has left a part, or a posterior that contradicts them."""
     found = 0
@@ -73,6 +74,7 @@ def test_many_sigints_never_leave_half_a_measurement(kind, way):
 PROBLEM = unit_problem(TopKOracle(3, k=3))  # a single answer: looks and results are quick
 
 
+@contained
 def interrupted_run(batch_size, *moments):
     """Faults that SIGINTs at these lines have caused.
 
@@ -116,6 +118,7 @@ def test_a_second_ctrl_c_while_the_first_is_dealt_with_loses_nothing():
             twice += tracer.sent == 2
             assert faults == [], f"at line events {first} and {pause} later"
     assert twice > 20
+    assert sys.exc_info() == (None, None, None)
 
 
 def test_without_the_rescue_of_batches_a_ctrl_c_loses_something(monkeypatch):

@@ -123,7 +123,7 @@ def serve(chromium):
         server.close()
 
 
-def until(what, seconds=15.0):
+def until(what, seconds=60.0):  # a loaded machine may take that long; waiting ends as soon as it is true
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, "it did not happen in time"
