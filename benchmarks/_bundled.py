@@ -1,4 +1,5 @@
-"""The stored instances that are made by rule. `python -m benchmarks._bundled instances` writes them anew.
+"""The stored instances that are made by rule, and the index of all. They are written by
+`python -m benchmarks._bundled instances`.
 
 The other files in `instances/` (`nsfnet`, `town`, `tree-e20`, `tree-e25`) were written by hand; their notes say from
 what.
@@ -6,6 +7,7 @@ what.
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from combopeps.io import generators as make
+from combopeps.io.bundled import INDEX, IndexEntry, list_instances
 from combopeps.io.instance import Instance
-from combopeps.io.instance_files import save_instance
+from combopeps.io.instance_files import load_instance, save_instance
 from combopeps.oracles import CpSatOracle, MatchingOracle, MilpOracle, ShortestPathOracle, TopKOracle
 from combopeps.problem import Problem
+from combopeps.viz.text_descriptions import size_text
 
 PEPS = "Li, Jamieson, Jain: Optimal Exploration is no harder than Thompson Sampling."
 PEACE = "Katz-Samuels, Jain, Karnin, Jamieson: An Empirical Process Approach to the Union Bound (Peace)."
@@ -150,6 +154,15 @@ def stored(name: str) -> Instance:
     return replace(rule(), name=name, note=note)
 
 
+def index() -> list[IndexEntry]:
+    """The entries of the index of all bundled instances."""
+    loaded = [load_instance(name) for name in list_instances()]
+    return [IndexEntry(i.name, i.oracle.dim, size_text(i.oracle), i.title) for i in loaded]
+
+
 if __name__ == "__main__":
+    _folder = Path(sys.argv[1])
     for _name in STORED:
-        save_instance(stored(_name), Path(sys.argv[1]) / f"{_name}.json")
+        save_instance(stored(_name), _folder / f"{_name}.json")
+    with (_folder / INDEX).open("w", newline="", encoding="utf-8") as _file:
+        csv.writer(_file, lineterminator="\n").writerows([IndexEntry._fields, *index()])

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._table import markdown
+from benchmarks._table import markdown, without_targets
 from combopeps import PEPS, Policy, Problem, TopTwo, load_instance, lower_bound, simulate
 from combopeps.session import Trace
 from combopeps.session.trace import Crossing
@@ -191,7 +191,7 @@ def write(rows: list[dict[str, Any]], runs: int) -> None:
         )
     header = ["instance", "costs", "policy", "cost, aware", "cost, blind", "predicted", "measured ratio", "wanted"]
     title = f"# Knowing the costs, or not\n\nMade by `python -m benchmarks.costs --runs {runs}`."
-    (OUT / "costs.md").write_text(f"{title}\n\n{markdown(header, map(cells, rows))}\n")
+    (OUT / "costs.md").write_text(f"{title}\n\n{without_targets(markdown(header, map(cells, rows)))}\n")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks._problems import FAMILIES, Problem, answer, at_probability
-from benchmarks._table import markdown
+from benchmarks._table import markdown, without_targets
 from combopeps import AlternativeSampler, TopKOracle
 from combopeps.alternatives import AutoSampler, GibbsSampler, HalfSpaceSampler, HitAndRunSampler, RejectionSampler
 from combopeps.alternatives.base import SamplingTask
@@ -228,7 +228,7 @@ def main() -> None:
             markdown(header, cells),
         ]
     )
-    (OUT / "samplers.md").write_text(text + "\n")
+    (OUT / "samplers.md").write_text(without_targets(text) + "\n")
     plot(rows, OUT / "samplers.png")
     print(text)
 

@@ -1,5 +1,6 @@
 """Sphinx settings: `make docs` builds docs/_build/html, and every warning is an error."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import combopeps
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "combopeps"
-author = "the combopeps authors"
+author = "combopeps developers"
 release = combopeps.__version__
 
 extensions = [
@@ -17,6 +18,16 @@ extensions = [
     "sphinx_copybutton",  # copies code without its prompts
     "plain_docstrings",  # which are numpydoc, with equations as they are typed
 ]
+if os.environ.get("READTHEDOCS") or os.environ.get("COMBOPEPS_INTERSPHINX"):  # needs the internet
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "networkx": ("https://networkx.org/documentation/stable", None),
+        "pandas": ("https://pandas.pydata.org/docs", None),
+        "matplotlib": ("https://matplotlib.org/stable", None),
+    }
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "results/paper/*.md"]  # the paper's tables stand in reproduction.md
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks._table import without_targets
 from benchmarks._work import add_options, chosen
 from benchmarks.actions import rounds, routes, trees
 
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"\n{text}", flush=True)
             if not said.quick:
                 OUT.mkdir(parents=True, exist_ok=True)
-                (OUT / f"{name}.md").write_text(text)
+                (OUT / f"{name}.md").write_text(without_targets(text))
 
 
 if __name__ == "__main__":

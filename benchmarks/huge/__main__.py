@@ -1,7 +1,7 @@
-"""Huge sets: `python -m benchmarks.huge` writes docs/results/huge and docs/huge.md.
+"""Huge sets: `python -m benchmarks.huge` writes docs/results/huge.
 
 Finished pieces of work are kept in docs/results/huge/raw: after an interruption the same command goes on where it was.
-`--to-the-end` does the long runs instead, which may take an hour or two, and writes the page again.
+`--to-the-end` does the long runs instead, which may take an hour or two.
 `--quick` takes about a minute and writes to build/huge-quick. With `--scheduler` the work is done by the workers of a
 Dask cluster, which must run the same code; timings are then those of the workers, busy as they are.
 """
@@ -28,8 +28,8 @@ SECTIONS = {section.TITLE: section for section in (clock, runs, solved, ends)}
 USUAL = [name for name in SECTIONS if name != ends.TITLE]
 
 
-def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, scheduler: str | None, command: str) -> None:
-    """The sections asked for, and the page once all of them are there."""
+def run(scale: Scale, out: Path, only: list[str], jobs: int, scheduler: str | None, command: str) -> None:
+    """The sections asked for, and the tables once all of them are there."""
     store = Store(out)
     for name in only:
         section = SECTIONS[name]
@@ -52,8 +52,7 @@ def run(scale: Scale, out: Path, report: Path, only: list[str], jobs: int, sched
     }
     path.write_text(json.dumps(made, indent=2) + "\n")
     if all((out / f"{name}.csv").exists() for name in USUAL):
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(page.text(scale, out, report))
+        page.write(scale, out)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -68,23 +67,22 @@ def main(argv: list[str] | None = None) -> None:
         "--to-the-end", dest="only", action="store_const", const=[ends.TITLE], help="the long runs: an hour or two"
     )
     parser.add_argument("--out", type=Path, help="where results go (docs/results/huge)")
-    parser.add_argument("--report", type=Path, help="where the page goes (docs/huge.md)")
     given = parser.parse_args(argv)
     if given.jobs < 1:
         parser.error("--jobs must be at least 1")
     small = given.quick or given.tiny
     scale = tiny() if given.tiny else quick() if given.quick else Scale()
     out = given.out or Path("build/huge-quick" if small else "docs/results/huge")
-    report = given.report or (out / "huge.md" if small else Path("docs/huge.md"))
     command = " ".join(["python -m benchmarks.huge", *(sys.argv[1:] if argv is None else argv)])
     start = time.perf_counter()
     try:
-        run(scale, out, report, given.only, given.jobs, given.scheduler, command)
+        run(scale, out, given.only, given.jobs, given.scheduler, command)
     except ComboPepsError as error:
         parser.exit(1, f"error: {error}\n")
     if "clock" in given.only:
         print(tables.slope_table(tables.read_csv(out / "slopes.csv")))
-    print(f"{(time.perf_counter() - start) / 60:.1f} minutes; tables and figure in {out}, the page is {report}")
+    print(page.summary(out))
+    print(f"{(time.perf_counter() - start) / 60:.1f} minutes; tables and figure in {out}")
 
 
 if __name__ == "__main__":

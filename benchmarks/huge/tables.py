@@ -35,34 +35,37 @@ def sizes(rows: list[Row]) -> str:
     return markdown(["family", "answers, exactly", "sizes"], body)
 
 
-def clock(rows: list[Row], earlier: dict[str, list[Row]]) -> str:
-    """One row per family, size and policy; beside it other versions, in multiples of the limit measured with them."""
-    then = {name: {key(row): row for row in measured} for name, measured in earlier.items()}
+def clock(rows: list[Row]) -> str:
+    """One row per family, size and policy."""
     header = [
         "family", "size", "answers", "policy", "us per round", "early", "late", "argmax + d normals, us", "ratio",
-        "wanted, us", "/ wanted", *(title for name in then for title in (f"{name}, us", f"{name} / wanted")),
         "oracle calls per round", "time in the oracle", "search, ms", "peak MB",
     ]  # fmt: skip
-    body = []
-    for row in rows:
-        us, share = _in_limits(row)
-        wanted = f"<= {float(row['limit_us']):.0f} {'yes' if within(row) else 'NO'}" if share else ""
-        past = [cell for known in then.values() for cell in _in_limits(known.get(key(row)))]
-        body.append(
-            [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], us,
-             f"{float(row['us_early']):.0f}", f"{float(row['us_late']):.0f}", f"{float(row['floor_us']):.0f}",
-             f"{float(row['times_floor']):.1f}", wanted, share, *past, f"{float(row['oracle_calls_per_round']):.1f}",
-             f"{float(row['oracle_share']):.0%}", f"{float(row['search_ms']):.0f}", f"{float(row['peak_MB']):.0f}"]
-        )  # fmt: skip
+    body = [
+        [row["family"], row["size"], answers(row["log10_Z"]), row["policy"], f"{float(row['us_per_round']):.0f}",
+         f"{float(row['us_early']):.0f}", f"{float(row['us_late']):.0f}", f"{float(row['floor_us']):.0f}",
+         f"{float(row['times_floor']):.1f}", f"{float(row['oracle_calls_per_round']):.1f}",
+         f"{float(row['oracle_share']):.0%}", f"{float(row['search_ms']):.0f}", f"{float(row['peak_MB']):.0f}"]
+        for row in rows
+    ]  # fmt: skip
     return markdown(header, body)
 
 
-def _in_limits(row: Row | None) -> tuple[str, str]:
-    """Microseconds of a round, and in multiples of what is wanted; LinGame has no limit."""
-    if row is None:
-        return "", ""
-    us, limit = float(row["us_per_round"]), float(row["limit_us"])
-    return f"{us:.0f}", "" if np.isnan(limit) else f"{us / limit:.2f}"
+def largest(rows: list[Row], slopes: list[Row]) -> str:
+    """One row per family: its largest size under TopTwo, and the growth of its rounds with d."""
+    steep = {row["family"]: f"{float(row['slope']):.2f}" for row in slopes if row["policy"] == "TopTwo"}
+    last = {row["family"]: row for row in rows if row["policy"] == "TopTwo"}  # rows are in the order of sizes
+    body = [
+        [family, row["size"], answers(row["log10_Z"]), f"{int(row['d']):,}", f"{float(row['us_per_round']) / 1e3:.2f}",
+         f"{float(row['floor_us']) / 1e3:.2f}", f"{float(row['oracle_calls_per_round']):.1f}",
+         f"{float(row['peak_MB']):.0f}", steep.get(family, "")]
+        for family, row in last.items()
+    ]  # fmt: skip
+    header = [
+        "family", "largest size", "answers", "d", "round of TopTwo, ms", "argmax + d normals, ms",
+        "oracle calls per round", "peak MB", "slope of time against d",
+    ]  # fmt: skip
+    return markdown(header, body)
 
 
 def key(row: Row) -> tuple[str, ...]:
@@ -71,7 +74,7 @@ def key(row: Row) -> tuple[str, ...]:
 
 
 def within(row: Row) -> bool:
-    """Does a round take as little as it should?"""
+    """Is the time of a round within the limit of the benchmark?"""
     return float(row["us_per_round"]) <= float(row["limit_us"])
 
 
@@ -101,8 +104,18 @@ def write_slopes(out: Path) -> None:
     write_csv(out / "slopes.csv", SLOPES, slopes(read_csv(out / "clock.csv")))
 
 
+def slopes_by_family(rows: list[Row]) -> str:
+    """The slopes, and those of what every round must do."""
+    body = [
+        [row["family"], row["policy"], f"{int(row['from_d']):,} to {int(row['to_d']):,} ({row['sizes']} sizes)",
+         f"{float(row['slope']):.2f}", f"{float(row['floor_slope']):.2f}"]
+        for row in rows
+    ]  # fmt: skip
+    return markdown(["family", "policy", "d", "slope", "slope of argmax + d normals"], body)
+
+
 def slope_table(rows: list[Row]) -> str:
-    """With a verdict."""
+    """The slopes with a verdict, for the terminal."""
     body = []
     for row in rows:
         steep = float(row["slope"])
@@ -140,7 +153,7 @@ def runs(rows: list[Row], missing: list[Estimate]) -> str:
         body.append((_place(one.family, one.digits, one.policy), cells))
     header = [
         "family", "size", "answers", "policy", "samples, median", "budget", "ended by the rule", "right",
-        "oracle calls per sample", "us per sample, looks included", "one run",
+        "oracle calls per sample", "us per sample, with looks", "one run",
     ]  # fmt: skip
     return markdown(header, [cells for _, cells in sorted(body, key=lambda pair: pair[0])])
 

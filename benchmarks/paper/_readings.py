@@ -37,7 +37,7 @@ def second_arm(out: Path) -> str:
     best = share.pop("optimal")
     listed = ", ".join(f"{policy} {value:.0f} %" for policy, value in share.items())
     return (
-        "Arm 1 of Soare is far from being the answer, and tells the other two apart: the optimal allocation gives it\n"
+        "Arm 1 of Soare is not a good answer, but it separates the other two: the optimal allocation gives it\n"
         f"{best:.0f} % of the measurements. {listed}."
     )
 
@@ -58,9 +58,9 @@ def theorem_reading(out: Path) -> str:
     last = [row for row in rows if row["kind"] == "proved"][-1]
     even = [row for row in rows if row["kind"] == "uniform" and row["T"] == last["T"]]
     text = (
-        "The theorem is about the limit of large T. At small T the exponent of any allocation lies above its own\n"
-        "limit, by terms of order ln(T)/T: compare policies with the oracle allocation at the same T, not with the\n"
-        "line alone. The practical variant and TopTwo are not covered by the theorem."
+        "The theorem holds in the limit of large T. At small T the exponent of any allocation lies above its own\n"
+        "limit, by terms of order ln(T)/T: compare policies with the oracle allocation at the same T, not only with\n"
+        "tau*. The practical variant and TopTwo are not covered by the theorem."
     )
     if not even:
         return text
@@ -73,6 +73,5 @@ def theorem_reading(out: Path) -> str:
     if abs(mine - other) > float(last["two_se"]) + float(even[0]["two_se"]):
         return text + "The two exponents differ by\nmore than the noise."
     return text + (
-        "The two exponents do not differ\nbeyond the noise; that does not contradict the theorem, "
-        "and is no evidence for it."
+        "The difference of the two\nexponents is within the noise; this neither supports nor contradicts the theorem."
     )

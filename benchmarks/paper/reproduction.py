@@ -1,4 +1,4 @@
-"""docs/reproduction.md: the results read aloud. Every number of ours in it comes from a file beside the figures."""
+"""docs/reproduction.md: the report of the results. Every measured number in it comes from a file beside the figures."""
 
 from __future__ import annotations
 
@@ -13,56 +13,55 @@ from benchmarks.paper import blocks, clock, curves, effects, rejection, samples,
 from benchmarks.paper._cases import INSTANCES, TITLES
 from benchmarks.paper._claims import Claim, clock_claims, sample_claims, theorem_claims
 
-PAGE = """# The paper, reproduced
+PAGE = """# Reproduction of the paper
 
-*Optimal Exploration is no harder than Thompson Sampling* (Li, Jamieson, Jain), its rivals, and TopTwo. This page is
-written by
+Experiments of *Optimal Exploration is no harder than Thompson Sampling* (Li, Jamieson, Jain), with PEPS, its baselines
+and TopTwo. This page is written by
 
     {command}
 
 with seed {seed}, {runs} runs, combopeps {combopeps}, numpy {numpy} and Python {python} (all versions:
 [made.json]({folder}/made.json)). Its tables come from the CSV files beside it.
 
-## In short
+## Summary
 
-{held} of {claims} statements hold in this run. A **NO** is a statement that its numbers do not bear out.
+{held} of {claims} statements are confirmed by this run. **NO** marks a statement that is not.
 
 {verdicts}
 
 ## Samples to an identification rate of 1 - delta
 
-Every measurement counts, also those with which LinGame and LinGapE begin (each arm once; the paper does not count
-them). In brackets: 95 % bootstrap intervals. The labels of arms and answers are not shuffled; instead our policies
-break ties by a tiny random vector drawn in each run, so that no index is favoured. Oracle tracks the allocation of
-`lower_bound`. Figures that were not reached within the budget: "> budget" for ours, "not reached" for the paper's.
+The identification rate at t is the share of runs whose answer is right after t measurements. In brackets: 95 %
+bootstrap intervals. The initial measurements of LinGame and LinGapE (each arm once) are included, in contrast to the
+paper. Ties are broken by a small random vector per run, so that no index is preferred. "Oracle" tracks the allocation
+of `lower_bound`. "> budget" (this run) and "not reached" (paper) mark rates that were not attained within the budget.
 
 {samples}
 
-**Sphere.** The authors' twenty points are not known. Ours is the mean over {spheres} drawn spheres, {sphere_runs} runs
-each; {spheres_reading} The paper's column is one
-draw: the figures cannot be compared, only the order of the policies.
+**Sphere.** The twenty points of the authors are not published. The table shows the mean over {spheres} random spheres,
+{sphere_runs} runs each; {spheres_reading} The column of the paper is for one sphere: only the order of the policies can
+be compared.
 
-**Top-k.** The paper's figures for LinGame, LinGapE and Oracle do not compare with those for PEPS: the authors' code
-asked of them whether arm 1 is the single best arm, and of PEPS whether the three best arms are found. Asked the same
-question, {topk}
-Thompson sampling measures answers, and here no arm is one: the paper leaves it out too.
+**Top-k.** The figures of the paper for LinGame, LinGapE and Oracle cannot be compared with those for PEPS: the authors'
+code tests whether LinGame, LinGapE and Oracle identify the single best arm, and whether PEPS identifies the three best
+arms. For the same task, {topk} Thompson sampling measures answers; in this instance no arm is an answer.
 
 {rates}
 
-### How much is chance?
+### Variation between blocks of runs
 
-The references are single blocks of 500 runs. One long simulation of each baseline, cut into blocks of {runs} runs; the
-last column but one is what blocks drawn anew from all runs give:
+The reference figures are single blocks of 500 runs. A longer simulation of each baseline, divided into blocks of {runs}
+runs; the intervals for 95 % of blocks are obtained by resampling from all runs:
 
 {blocks_table}
 
-### More runs, and more problems
+### Six problems
 
 {wider_note}
 
 {wider}
 
-## Where the measurements go
+## Allocation of measurements
 
 {pulls}
 
@@ -70,12 +69,12 @@ last column but one is what blocks drawn anew from all runs give:
 
 {pull_figures}
 
-## What an alternative costs
+## Cost of an alternative
 
 {rejection}
 
-Rejection takes 1 / P(Alt) draws on average, half-spaces a few proposals at any P(Alt). A round in which rejection gave
-up (at {cap} draws) counts with that number: its true cost was higher.
+Rejection takes 1 / P(Alt) draws on average, half-spaces a few proposals at any P(Alt). A round in which rejection was
+stopped (at {cap} draws) counts with that number.
 {rejection_reading}
 
 ![Draws per round]({folder}/draws.png)
@@ -86,14 +85,14 @@ up (at {cap} draws) counts with that number: its true cost was higher.
 
 {clock}
 
-Turns of 20 rounds, interleaved in one process with one thread; medians over rounds, and in brackets 95 % bootstrap
-intervals of the median ratio. LinGame is vectorised like the others and does all its work in every round: AdaHedge over
-K arms, A(lambda) from K arms, and the nearest alternative among K - 1 rivals. The paper's milliseconds are from Julia
-on another machine.
+Blocks of 20 rounds, interleaved in one process with one thread; medians over rounds, and in brackets 95 % bootstrap
+intervals of the median ratio. LinGame is vectorised like the others; every round includes AdaHedge over K arms,
+A(lambda) from K arms, and the nearest alternative among K - 1 rivals. The times of the paper are from Julia on another
+machine.
 
 ![Time per round]({folder}/clock.png)
 
-## The theorem
+## Exponents of the error probability
 
 {theorem}
 
@@ -101,14 +100,14 @@ on another machine.
 
 ![The exponent of the posterior]({folder}/theorem.png)
 
-## The knobs of PEPS
+## Parameters of PEPS
 
 {effects}
 
-Samples to 90 %, {effect_runs} runs each; differences within the intervals mean nothing. The paper's text has eta_p = 1,
-one alternative and sampling; the authors' code averages 20 alternatives.
+Samples to 90 %, {effect_runs} runs each; differences within the intervals are not significant. The text of the paper
+uses eta_p = 1, one alternative and sampling; the authors' code averages 20 alternatives.
 
-![The knobs of PEPS]({folder}/effects.png)
+![Parameters of PEPS]({folder}/effects.png)
 """
 
 

@@ -1,12 +1,12 @@
 """Item 1 on more problems, and with more runs: the samples of TopTwo and PEPS as a share of LinGame's and LinGapE's.
 
 Samples to an identification rate of 95 %, and ratios of them: geometric means over the paper's three problems and over
-all six, with 95 % bootstrap intervals (runs are drawn anew for every policy and problem). A rival that did not get
-there counts with its budget. The other three problems:
+all six, with 95 % bootstrap intervals (runs are resampled for every policy and problem). A baseline that did not attain
+the rate counts with its budget. The other three problems:
 
 - 3 of 50: the recipe `topk:d=50,k=3,seed=0`, means 0.75 to 1 for the three best and 0 to 0.5 for the others;
-- path: `two-nets`, the longest path through 32 edges (Katz-Samuels and others); LinGame and LinGapE cannot do without
-  a list of answers and get one (32 paths), TopTwo and PEPS ask the path oracle;
+- path: `two-nets`, the longest path through 32 edges (Katz-Samuels and others); LinGame and LinGapE need
+  a list of answers (32 paths), TopTwo and PEPS ask the path oracle;
 - transductive: the answers and theta of the spheres, but what is measured is one component.
 """
 

@@ -1,4 +1,4 @@
-"""docs/scale.md: the tables between a few words. Every measured number in it comes from a CSV file."""
+"""docs/scale.md: text and tables. Every measured number in it comes from a CSV file."""
 
 from __future__ import annotations
 
@@ -18,89 +18,86 @@ FURTHER = {
     "top-k": (1e6, 1e7), "grid": (1e6, 1e7), "matching": (1e6,), "arms": (1e6,), "dense": (1e4,), "listed": (1e6,),
     "runs": (1e5,),
 }  # fmt: skip
-PAGE = """# Larger
+PAGE = """# Growth of time and memory with size
 
-How do work and memory grow, and where does it end? Written by
+Written by
 
     {command}
 
 with combopeps {combopeps}, numpy {numpy} and Python {python}, from [growth.csv]({folder}/growth.csv). Each point is a
-process of its own with one thread, timed by the processor's clock; a round is `ask` and `tell` of TopTwo, at the start
-of a run. What late rounds and searches for facets cost: [](huge.md).
+process with one thread; times are processor times. A round is `ask` and `tell` of TopTwo at the start of a run. For
+late rounds and searches for facets see [](huge.md).
 
-## In short
+## Summary
 
 {short}
 
-## How it grows
+## Growth
 
-The slope is that of log(time of a round) against log(size), over the largest decade measured, with its standard error:
-1 is in proportion. Memory is a line over the same decade: what any process takes, and so much for each. For `runs`, a
-round is one of all runs together.
+Slope of log(time of a round) against log(size), over the largest decade measured, with its standard error: a slope of 1
+is linear growth. Memory is fitted by a line over the same decade: a constant part, and bytes per unit of size. For
+`runs`, a round is one round of all runs together.
 
 {slopes}
 
-## Measured
+## Measurements
 
 {points}
 
-The size of "argmax" is the number of answers: k of 1,000 components.
+The size of "argmax" is the number of answers, for k of 1,000 components.
 {answers}
 
-## Beyond
+## Extrapolation
 
-What the lines say of sizes that they were not drawn through, with 95 % intervals for one more measurement *if they go
-on as they are*; where the slope is below 1, from the largest size on in proportion, as what is fixed counts less and
-less. The interval knows of scatter, not of what changes: caches that no longer hold the vectors, memory that runs out.
+Predictions for larger sizes from these fits, with 95 % intervals for one more measurement. Where the slope is below 1,
+linear growth from the largest size on is assumed. The intervals cover the scatter of measurements only, not changes
+such as vectors that exceed the cache.
 
 {further}
 
 {check}
 
-What ends first:
+## Limiting factors
 
-- *Memory of what has d x d entries.* A posterior is diagonal, d numbers, as long as each arm shows one component.
-  General arms make it dense: {dense_words}
-- *Building the problem.* Graphs come as networkx graphs, which take about a kilobyte for each edge and far longer to
-  build than a round takes.
-- *Measurements.* An initial design over d components takes d measurements before anything is known of each. With a
-  million components this, and not the time of a round, is what there is to save.
+- *d x d matrices.* A posterior is diagonal (d numbers) if each arm measures one component. General arms need a dense
+  matrix: {dense_words}
+- *Construction of the problem.* networkx graphs take about a kilobyte per edge, and far more time to build than a
+  round.
+- *Measurements.* An initial design over d components takes d measurements.
 
-## What to do there
+## Recommendations
 
-- Keep arms single components, or combine them beforehand: posteriors stay diagonal.
-- Coarser components: streets instead of pieces of streets, groups of items instead of items; refine those that matter
-  (those on the leading answers) in a second problem.
-- Measure whole answers where one measurement can show many components ([](actions.md)): an initial design then takes a
-  few measurements instead of d.
-- State what is known: a prior mean per component takes the place of an initial design. Where there is none,
-  `initial_design` says how often everything is measured first.
-- Ask for batches (`identify(..., batch_size=100)`): one round chooses all of them.
-- A general list of answers beyond some 10^5 rows wants an oracle of its own ([](oracles.md)): an argmax need not look
-  at all of them.
-- Many runs go over processes or machines, as below. A single run does not: each round needs the one before.
+- Use single components as arms, or combine components in advance: the posterior stays diagonal.
+- Use coarser components (whole streets, groups of items), and refine the ones on the best answers in a second problem.
+- Measure whole answers if one measurement shows many components ([](actions.md)): an initial design then takes a few
+  measurements instead of d.
+- State a prior mean per component instead of an initial design. Without one, `initial_design` sets the number of
+  initial measurements per arm.
+- Use batches (`identify(..., batch_size=100)`): one round chooses the whole batch.
+- For a list of more than about 10^5 answers write an oracle ([](oracles.md)) that does not evaluate all of them.
+- Distribute replications over processes or machines, as described below. A single run is sequential.
 
-## On a cluster
+## Clusters
 
-Replications of `simulate`, of `combopeps compare` and of the benchmarks are independent, and give the same bits
-wherever they run. Start a scheduler, and workers on as many machines as you like, all with the same combopeps
-(`pip install 'combopeps[dask]'`):
+Replications of `simulate`, of `combopeps compare` and of the benchmarks are independent, and give bitwise equal results
+on any worker. Start a Dask scheduler and workers, all with the same version of combopeps (`pip install
+'combopeps[dask]'`):
 
     dask scheduler                                     # prints its address, such as tcp://10.0.0.1:8786
     dask worker tcp://10.0.0.1:8786 --nworkers 8 --nthreads 1
 
-and say where it is:
+and pass the address:
 
     trace = simulate(problem, theta, budget=1000, replications=5000, scheduler="tcp://10.0.0.1:8786")
 
-or `--scheduler tcp://10.0.0.1:8786` on the command line. A `distributed.Client` does as well, such as one with
-certificates, or one of `dask_jobqueue` for a batch system. One thread per worker is best. A worker that is lost costs
-time, not runs; an address where no scheduler answers, a scheduler without workers and workers with other code are
-errors within seconds. Connections are not encrypted unless Dask is configured so: a process that reaches the
-scheduler can run code on the workers.
+or `--scheduler tcp://10.0.0.1:8786` on the command line. A `distributed.Client` is accepted too, for example one with
+certificates, or one of `dask_jobqueue` for a batch system. Use one thread per worker. The work of a lost worker is
+repeated. An address without a scheduler, a scheduler without workers, and workers with other code raise errors within
+seconds. Connections are not encrypted unless Dask is configured to do so: a process that can connect to the scheduler
+can run code on the workers.
 
-On one machine, joblib does it: `n_jobs=-1`, or whatever a surrounding `joblib.parallel_config(backend=..., n_jobs=...)`
-says.
+On one machine use joblib: `n_jobs=-1`, or the settings of a surrounding `joblib.parallel_config(backend=...,
+n_jobs=...)`.
 """
 
 
@@ -136,18 +133,18 @@ def _column(rows: list[Row], key: str) -> np.ndarray:
 
 
 def in_short(rows: list[Row]) -> str:
-    """What held in this run."""
+    """Time and memory at the largest sizes."""
     lines = []
     for axis in ("top-k", "grid", "matching"):
         if len(mine := _decade(rows, axis)) > 2:
             last = mine[-1]
             lines.append(
-                f"- {axis}: {_time(float(last['round_us']))} a round and {float(last['peak_MB']):,.0f} MB at "
-                f"d = {int(last['x']):,}; from there with d to the power {_slope(mine)}."
+                f"- {axis}: {_time(float(last['round_us']))} per round and {float(last['peak_MB']):,.0f} MB at "
+                f"d = {int(last['x']):,}; time grows as d to the power {_slope(mine)}."
             )
     if mine := _of(rows, "runs"):
         each = _column(mine, "round_us") / _column(mine, "x")
-        lines.append(f"- Runs side by side: {each[-1]:.2g} us for a round of each, {each[0]:.2g} with {mine[0]['x']}.")
+        lines.append(f"- Runs side by side: {each[-1]:.2g} us per round and run ({each[0]:.2g} with {mine[0]['x']}).")
     return "\n".join(lines)
 
 
@@ -217,14 +214,13 @@ def check(rows: list[Row]) -> str:
             held = "within" if low <= us <= high else "outside"
             also = "within" if least <= mb <= most else "outside"
             lines.append(
-                f"- {axis}, {int(far):,}: a round took {_time(us)}, {us / middle:.2f} times what the line says ({held} "
-                f"its interval), and the process {mb / 1000:.1f} GB, {mb / expected:.2f} times ({also}). To build "
-                f"it took {float(row['make_s']):.0f} s."
+                f"- {axis}, {int(far):,}: a round took {_time(us)}, {us / middle:.2f} times the prediction ({held} its "
+                f"interval), and the process {mb / 1000:.1f} GB, {mb / expected:.2f} times ({also}). Construction took "
+                f"{float(row['make_s']):.0f} s."
             )
     if not lines:
         return ""
-    end = "Where a round took longer than that, so will those of larger sizes: vectors are no longer in a cache."
-    return "\n".join(["Measured once, to see whether the lines go on:", "", *lines, "", end])
+    return "\n".join(["Single measurements beyond the fitted sizes:", "", *lines])
 
 
 def _dense(rows: list[Row]) -> str:
@@ -233,8 +229,8 @@ def _dense(rows: list[Row]) -> str:
         return "d^2 numbers."
     last = mine[-1]
     return (
-        f"d^2 numbers, and as much work in a round ({_time(float(last['round_us']))} at d = {int(last['x']):,}). At "
-        f"d = 10^5 the matrix alone takes 80 GB."
+        f"d^2 numbers and operations per round ({_time(float(last['round_us']))} at d = {int(last['x']):,}). At "
+        f"d = 10^5 the matrix takes 80 GB."
     )
 
 
@@ -245,8 +241,8 @@ def _answers(rows: list[Row]) -> str:
     times = _column(mine, "round_us")
     low, high = (digits(int(row["x"]), int(row["d"])) for row in (mine[0], mine[-1]))
     return (
-        f"From 10^{low:.0f} to 10^{high:.0f} answers, a round takes {_time(times.min())} to {_time(times.max())}: how "
-        "many there are hardly\nmatters. Answers in a list are gone through one by one: "
+        f"From 10^{low:.0f} to 10^{high:.0f} answers, a round takes {_time(times.min())} to "
+        f"{_time(times.max())}.\nListed answers are evaluated one by one: "
         f"{_time(float(listed[-1]['round_us']))} for {int(listed[-1]['x']):,}."
     )
 

@@ -16,11 +16,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from benchmarks._table import without_targets
 from benchmarks._work import Workers, add_options, chosen
 from benchmarks.stopping import correctness, cost, rivals, roads, rows, samples, tightness, trees
 
 SECTIONS = ("samples", "trees", "correctness", "tightness", "cost", "rows", "rivals", "roads")
-OUT, PAGE = Path("docs/results/stopping"), Path("docs/stopping.md")
+OUT = Path("docs/results/stopping")
 
 
 def main() -> None:
@@ -63,20 +64,8 @@ def main() -> None:
         print(f"\n## {title}\n\n{text}", flush=True)
         if not options.quick:
             command = f"python -m benchmarks.stopping --runs {options.runs} --only {name}"
-            _insert(name, text)
-            text = f"# {title}\n\n{text}\n\nSeeds 0, 1, ...; Python {sys.version.split()[0]}; `{command}`\n"
-            (OUT / f"{name}.md").write_text(text)
-
-
-def _insert(name: str, text: str) -> None:
-    """The table's place in the documentation, if it has one."""
-    page = PAGE.read_text()
-    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    if begin not in page:
-        return
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+            made = f"Seeds 0, 1, ...; Python {sys.version.split()[0]}; `{command}`"
+            (OUT / f"{name}.md").write_text(f"# {title}\n\n{without_targets(text)}\n\n{made}\n")
 
 
 def _rows(runs: int, workers: Workers) -> str:

@@ -102,7 +102,7 @@ def table(runs: int, workers: Workers) -> str:
             for make in theirs.makes:
                 done += many(make, stop, DELTA, each, f"{name}, {rule}", workers, draw=theirs.draw)
             rows.append([name, rule, *_figures(done), theirs.theirs])
-    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "error rate [95 %]", "oracle rows", "seconds", "theirs"]
+    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "error rate [95 %]", "oracle calls", "seconds", "theirs"]
     return markdown(header, rows)
 
 

@@ -160,7 +160,7 @@ def table(results: Results) -> str:
              f"{asked.mean():,.0f}", f"{asked.sum() / samples.sum():.1f}", f"{looks.sum() / samples.sum():.1f}",
              f"{seconds.mean():.2f}"]
         )  # fmt: skip
-    header = ["set", "rule", "rows are", "runs", "samples ± 2 s.e.", "wrong", "oracle rows", "rows per sample",
+    header = ["set", "rule", "rows are", "runs", "samples ± 2 s.e.", "wrong", "oracle calls", "calls per sample",
               "in looks", "seconds"]  # fmt: skip
     return markdown(header, rows)
 

@@ -88,8 +88,8 @@ def table(results: dict[tuple[str, str], list[Run]]) -> str:
              f"{calls.mean():,.0f}", f"{calls.sum() / samples.sum():.1f}",
              f"{np.mean([run.seconds for run in runs]):.2f}"]
         )  # fmt: skip
-    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "median", "error rate [95 %]", "oracle rows",
-              "rows per sample", "seconds"]  # fmt: skip
+    header = ["instance", "rule", "runs", "samples ± 2 s.e.", "median", "error rate [95 %]", "oracle calls",
+              "calls per sample", "seconds"]  # fmt: skip
     return markdown(header, rows)
 
 

@@ -39,6 +39,6 @@ def table(results: dict[tuple[str, str], list[Run]]) -> str:
              f"{errors / len(runs):.3f} [{interval.low:.3f}, {interval.high:.3f}]",
              f"{sum(run.oracle_calls for run in runs) / samples.sum():.1f}", f"{max(seconds):.1f}", PEERS[name]]
         )  # fmt: skip
-    header = ["instance", "rule", "runs", "edges read ± 2 s.e.", "error rate [95 %]", "oracle rows per edge",
+    header = ["instance", "rule", "runs", "edges read ± 2 s.e.", "error rate [95 %]", "oracle calls per edge",
               "longest run, s", "peer, edges read"]  # fmt: skip
     return markdown(header, rows)
