@@ -9,7 +9,8 @@ as Z, and is reached through an argmax oracle of its own. Where components have 
 Dinkelbach's iteration: a <- argmax gain(a) - mu cost(a), mu <- gain(a) / cost(a).
 
 A policy chooses an arm number, or the row of an action; `describe` converts the choice into the fields of a query, and
-`restored` converts the stored numbers of a query into the choice.
+`restored` converts the stored numbers of a query into the choice. The two classes have the same methods: policies and
+sessions call these, and need not know which of them a problem has.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ _LENGTH_LEVELS = (0.25, 0.0)
 
 class SingleArms:
     """Action set of a problem whose arms are measured one at a time."""
-
-    has_parts = False
 
     def __init__(self, arms: Arms, cost: Array) -> None:
         self._arms, self._cost = arms, cost
@@ -71,6 +70,30 @@ class SingleArms:
         """Return the first n of the requested arms."""
         return list(islice(arms, n)), None
 
+    def choose(self, policy: Any) -> NDArray[np.intp]:
+        """Return the next arm of every replication."""
+        arms: NDArray[np.intp] = policy.next_arms()
+        return arms
+
+    def simulate_round(self, policy: Any, environment: Any) -> None:
+        """Choose and measure an arm in every replication, and update the policy."""
+        arms = policy.next_arms()
+        policy.learn(arms, environment.measure(arms))
+
+    def count(self, policy: Any, numbers: Sequence[int]) -> None:
+        """Do nothing: single arms are counted by their results."""
+
+    def result_of(self, ys: list[float]) -> float:
+        """Return the result of a measurement from that of its arm, in a list."""
+        return ys[0]
+
+    def number(self, policy: Any) -> None:
+        """Return None, as nothing but arms is measured."""
+
+    def spent(self, policy: Any) -> Array:
+        """Return the total cost of the measurements, (R,)."""
+        return np.asarray(policy.pulls @ self._cost)
+
 
 class Actions(ShortRepr):
     """Action set whose actions are the answers of an action oracle.
@@ -97,8 +120,6 @@ class Actions(ShortRepr):
     >>> best, sorted(label), parts
     (array([[False,  True,  True]]), ['b', 'c'], (1, 2))
     """
-
-    has_parts = True
 
     def __init__(self, oracle: ArgmaxOracle, actions: Any, cost: float = 1.0, part_cost: Array | None = None) -> None:
         check_kind("oracle", oracle, ArgmaxOracle)
@@ -208,6 +229,32 @@ class Actions(ShortRepr):
             chosen.append(action[0])
             left[shown] = np.maximum(left[shown] - 1, 0)
         return chosen, np.repeat(np.arange(len(left)), left).tolist()
+
+    def choose(self, policy: Any) -> Mask:
+        """Return the next action of every replication."""
+        actions: Mask = policy.next_actions()
+        return actions
+
+    def simulate_round(self, policy: Any, environment: Any) -> None:
+        """Choose and measure an action in every replication, and update the policy."""
+        actions = policy.next_actions()
+        policy.learn_action(actions, environment.measure_parts(self.shown(actions)))
+
+    def count(self, policy: Any, numbers: Sequence[int]) -> None:
+        """Count an action, whose results are learnt separately, and its cost."""
+        policy.count_actions(self.restored(numbers)[None])
+
+    def result_of(self, ys: list[float]) -> list[float]:
+        """Return the result of a measurement from those of its parts: these."""
+        return ys
+
+    def number(self, policy: Any) -> int:
+        """Return the number of actions measured in one replication."""
+        return int(policy.actions[0])
+
+    def spent(self, policy: Any) -> Array:
+        """Return the total cost of the actions, (R,)."""
+        return np.asarray(policy.actions_cost)
 
     def _of_actions(self, gains: Array) -> Array:
         if self.are_answers:

@@ -74,7 +74,7 @@ def stream_from(rng: np.random.Generator) -> States:
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _next(state: States) -> Any:
     a, b, c, d = state[0], state[1], state[2], state[3]
     total = a + d
@@ -90,19 +90,19 @@ def _next(state: States) -> Any:
     return result
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def uniform(state: States) -> Any:
     """Uniform on [0, 1)."""
     return (_next(state) >> _11) * _UNIT_SCALE
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def exponential(state: States) -> Any:
     """Standard exponential."""
     return -log(1.0 - uniform(state))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def normal(state: States) -> Any:
     """Standard normal, by the polar method."""
     while True:
@@ -112,7 +112,7 @@ def normal(state: States) -> Any:
             return u * sqrt(-2.0 * log(s) / s)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def fill_normals(state: States, out: Array) -> None:
     """Fill an array with standard normals; the polar method gives two at a time."""
     i = 0
@@ -127,14 +127,14 @@ def fill_normals(state: States, out: Array) -> None:
             i += 2
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda states, out: 8 * len(out))
 def _uniforms(states: States, out: Array) -> None:
     """Draw one uniform from every stream."""
     for r in range(len(states)):
         out[r] = uniform(states[r])
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda states, out: 8 * out.size)
 def _normals(states: States, out: Array) -> None:
     """Draw a row of standard normals from every stream."""
     for r in range(len(states)):

@@ -17,14 +17,14 @@ PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
 KERNEL = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from combopeps.posterior.normal_tails import log_phi
-print(round(float(log_phi(0.0)), 6), sum(log_phi.stats.cache_hits.values()))
+from combopeps.posterior.normal_tails import log_ndtr
+print(round(float(log_ndtr(0.0)), 6), sum(log_ndtr.stats.cache_hits.values()))
 """
 OTHER_KERNEL = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from combopeps.posterior.normal_tails import log_mills
-print(log_mills(0.0) > 0, sum(log_mills.stats.cache_hits.values()))
+from combopeps.posterior.normal_tails import log_interval
+print(log_interval(0.0, 1.0) < 0, sum(log_interval.stats.cache_hits.values()))
 """
 PLAIN_NUMBA = """
 import sys, tempfile
@@ -33,7 +33,7 @@ from plain import double
 print(double(2))
 """
 PLAIN_MODULE = "import numba\n\n\n@numba.njit(cache=True)\ndef double(x):\n    return 2 * x\n"
-LOG_PHI_0 = "-0.918939"  # log(1 / sqrt(2 pi))
+LOG_NDTR_0 = "-0.693147"  # log(1 / 2)
 
 
 def obey_permissions():
@@ -81,10 +81,10 @@ def run(installation, code, temporary, cache=None):
 
 @pytest.fixture
 def read_only_cache(installation, tmp_path):
-    """A NUMBA_CACHE_DIR that holds `log_phi`, and cannot be written any more."""
+    """A NUMBA_CACHE_DIR that holds `log_ndtr`, and cannot be written any more."""
     cache = tmp_path / "cache"
     cache.mkdir()
-    assert run(installation, KERNEL, tmp_path, cache).stdout.split() == [LOG_PHI_0, "0"]
+    assert run(installation, KERNEL, tmp_path, cache).stdout.split() == [LOG_NDTR_0, "0"]
     paths = [cache, *cache.rglob("*")]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -94,23 +94,23 @@ def read_only_cache(installation, tmp_path):
 
 
 def test_kernels_are_kept_in_a_private_temporary_directory(installation, tmp_path):
-    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_PHI_0, "0"]
+    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_NDTR_0, "0"]
     (cache,) = tmp_path.iterdir()
     assert cache.stat().st_mode & 0o777 == 0o700
     assert list(cache.rglob("*.nbc")) != []
-    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_PHI_0, "1"]
+    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_NDTR_0, "1"]
 
 
 def test_kernels_are_compiled_without_a_cache_where_nothing_can_be_written(installation):
     done = run(installation, KERNEL, installation / "home")
-    assert done.stdout.split() == [LOG_PHI_0, "0"], done.stderr
+    assert done.stdout.split() == [LOG_NDTR_0, "0"], done.stderr
 
 
 def test_a_temporary_directory_that_others_can_write_is_not_used(installation, tmp_path):
     shared = tmp_path / f"combopeps-numba-{os.getuid()}"
     shared.mkdir()
     shared.chmod(0o777)
-    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_PHI_0, "0"]
+    assert run(installation, KERNEL, tmp_path).stdout.split() == [LOG_NDTR_0, "0"]
     assert list(shared.iterdir()) == []
 
 
@@ -118,7 +118,7 @@ def test_without_a_home_no_cache_is_made_in_the_current_folder(installation, tmp
     code = f"import os; os.path.expanduser = str; os.chdir({str(tmp_path)!r}); del os.environ['XDG_CACHE_HOME']\n"
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    assert run(installation, code + KERNEL, temporary).stdout.split() == [LOG_PHI_0, "0"]
+    assert run(installation, code + KERNEL, temporary).stdout.split() == [LOG_NDTR_0, "0"]
     assert list(tmp_path.iterdir()) == [temporary]
     assert list(temporary.rglob("*.nbc")) != []
     run(installation, code + PLAIN_NUMBA, temporary)  # the negative control
@@ -140,7 +140,7 @@ def test_kernels_of_a_cache_that_cannot_be_written_are_used(installation, read_o
     held = kernels(read_only_cache)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    assert run(installation, KERNEL, temporary, read_only_cache).stdout.split() == [LOG_PHI_0, "1"]
+    assert run(installation, KERNEL, temporary, read_only_cache).stdout.split() == [LOG_NDTR_0, "1"]
     (private,) = temporary.iterdir()
     assert private.stat().st_mode & 0o777 == 0o700
     assert kernels(private) == held
@@ -162,7 +162,7 @@ def test_another_cache_in_the_same_place_gets_a_copy_of_its_own(installation, re
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     for copies in (1, 2):
-        assert run(installation, KERNEL, temporary, read_only_cache).stdout.split() == [LOG_PHI_0, "1"]
+        assert run(installation, KERNEL, temporary, read_only_cache).stdout.split() == [LOG_NDTR_0, "1"]
         (private,) = temporary.iterdir()
         assert len(list(private.iterdir())) == copies
         for path in read_only_cache.rglob("*.nbc"):
@@ -173,11 +173,11 @@ def test_processes_that_begin_together_share_one_copy(installation, read_only_ca
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     processes = [begin(installation, KERNEL, temporary, read_only_cache) for _ in range(3)]
-    assert [process.communicate(timeout=120)[0].split() for process in processes] == [[LOG_PHI_0, "1"]] * 3
+    assert [process.communicate(timeout=120)[0].split() for process in processes] == [[LOG_NDTR_0, "1"]] * 3
     (private,) = temporary.iterdir()
     assert len(list(private.iterdir())) == 1
 
 
 def test_without_a_temporary_directory_kernels_are_compiled_beside_a_read_only_cache(installation, read_only_cache):
     done = run(installation, KERNEL, installation / "home", read_only_cache)
-    assert done.stdout.split() == [LOG_PHI_0, "0"], done.stderr
+    assert done.stdout.split() == [LOG_NDTR_0, "0"], done.stderr

@@ -1,5 +1,7 @@
 """Alternatives of an answer: its cone, samplers of parameters outside of it, and error probabilities."""
 
+from typing import TYPE_CHECKING
+
 from combopeps.alternatives.answer_probabilities import Ranked, Ranking, rank_answers
 from combopeps.alternatives.auto import AutoSampler
 from combopeps.alternatives.base import (
@@ -12,7 +14,6 @@ from combopeps.alternatives.base import (
     draw_thetas,
     draw_thetas_and_noise,
 )
-from combopeps.alternatives.check import check_sampler
 from combopeps.alternatives.cone import Cone, Limits
 from combopeps.alternatives.error_probability import (
     HALVINGS,
@@ -26,6 +27,10 @@ from combopeps.alternatives.hit_and_run import GibbsSampler, HitAndRunSampler
 from combopeps.alternatives.registry import SAMPLERS
 from combopeps.alternatives.rejection import RejectionSampler
 from combopeps.alternatives.replications import Cones, ListedCones
+from combopeps.utils import import_on_first_use
+
+if TYPE_CHECKING:
+    from combopeps.alternatives.check import check_sampler
 
 __all__ = [
     "HALVINGS",
@@ -56,3 +61,12 @@ __all__ = [
     "rank_answers",
     "rough_error_probability",
 ]
+
+# Tests of samplers by other people are rarely needed.
+if not TYPE_CHECKING:
+    __getattr__ = import_on_first_use(
+        __name__,
+        {
+            "check": "check_sampler",
+        },
+    )

@@ -55,7 +55,7 @@ _MAX_PLAIN_BOUND, _MIN_PLAIN_MASS = 5.0, 1e-290  # range in which masses are mul
 _ROOT_HALF = sqrt(0.5)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def draw_truncated_normal(state, mean, deviation, low, high, theta):
     """Draw independent normals, each conditioned on its interval, into `theta`."""
     fill_normals(state, theta)
@@ -71,14 +71,14 @@ def draw_truncated_normal(state, mean, deviation, low, high, theta):
         theta[i] = value
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_truncated_normals(state, mean, deviation, low, high, thetas):
     """Call `draw_truncated_normal` for every row."""
     for r in range(len(thetas)):
         draw_truncated_normal(state, mean, deviation, low, high, thetas[r])
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _list_facets(size, log_w, active, cumulative):
     """List the facets of non-negligible weight in `active`, with running sums of exp(log_w - top).
 
@@ -96,7 +96,7 @@ def _list_facets(size, log_w, active, cumulative):
     return count, top + log(total) if count else -np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _pick_facet(state, count, active, cumulative):
     target = uniform(state) * cumulative[count - 1]
     low, high = 0, count - 1
@@ -109,7 +109,7 @@ def _pick_facet(state, count, active, cumulative):
     return active[low]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _standardised_shift(f, rows, free, theta, sigma, centre):
     """Return u = (s_E - s_0) / sigma."""
     _, indptr, indices, data = rows
@@ -120,7 +120,7 @@ def _standardised_shift(f, rows, free, theta, sigma, centre):
     return (s - centre[f]) / sigma[f]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _draw_free_coordinates(state, f, rows, free, normal_in_box, tilt, theta):
     """Draw the coordinates in F conditioned on y_f @ theta > 0; return whether they are in the box."""
     _, indptr, indices, data = rows
@@ -144,7 +144,7 @@ def _draw_free_coordinates(state, f, rows, free, normal_in_box, tilt, theta):
     return inside
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _log_ratio(u, b):
     """Return ln of the tangent Phi(-b) exp(u phi(b) / Phi(-b)) over Phi(u - b).
 
@@ -154,7 +154,7 @@ def _log_ratio(u, b):
     return max(0.0, lead * u + 0.5 * u * u - log_mills(b - u) + log_mills(b))
 
 
-@njit(cache=True, nogil=True)
+@njit
 def karp_luby_in_box(state, rows, normal_in_box, tilt, free, cap, thetas):
     """Fill `thetas` with draws from the posterior in the box, restricted to the union of the half-spaces.
 
@@ -198,7 +198,7 @@ def karp_luby_in_box(state, rows, normal_in_box, tilt, free, cap, thetas):
     return filled, proposals, acceptance_sum, acceptance_squares, log_mass
 
 
-@njit(cache=True, nogil=True)
+@njit
 def update_bounds(rows, normal_in_box, last, index, gap, log_w, log_box, top, stale, tilt, free, terms):
     """Update M_f for the coordinates that have changed since the last call; facets where that is costly become stale.
 
@@ -235,7 +235,7 @@ def update_bounds(rows, normal_in_box, last, index, gap, log_w, log_box, top, st
             stale[f] = not few or not _update_coordinate(f, i, rows, normal_in_box, log_box, top, tilt, free, terms)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _all_free_bound(f, rows, log_w, log_box):
     """Return ln M_f with all coordinates of f in F: ln (Phi(-b) / P(box))."""
     bound = log_w[f]
@@ -244,7 +244,7 @@ def _all_free_bound(f, rows, log_w, log_box):
     return bound
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _update_coordinate(f, i, rows, normal_in_box, log_box, top, tilt, free, terms):
     """Update what coordinate i contributes to M_f; return whether the bound is still tight."""
     _, indptr, indices, data = rows
@@ -267,7 +267,7 @@ def _update_coordinate(f, i, rows, normal_in_box, log_box, top, tilt, free, term
     return _is_tight(f, top, tilt)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _is_tight(f, top, tilt):
     """Return whether ln M_f is near its minimum, with more tolerance for facets of small weight."""
     kappa, sigma, _, centre, log_m, s_mean, s_std = tilt
@@ -276,7 +276,7 @@ def _is_tight(f, top, tilt):
     return abs(s_mean[f] - centre[f]) <= _tilt_tolerance(log_m[f], top) * s_std[f] and log_m[f] < np.inf
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _tilt_tolerance(log_m, top):
     """Return the accepted distance of s_0 from the tilted mean of s, in standard deviations of s.
 
@@ -285,7 +285,7 @@ def _tilt_tolerance(log_m, top):
     return min(_TILT_TOLERANCE * (1.0 + max(0.0, top - log_m)), _MAX_TILT_TOLERANCE)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _update_free(f, rows, normal_in_box, log_box, top, tilt, free, terms):
     """Recompute M_f with the same split and s_0; return whether the bound is tight."""
     _, indptr, indices, data = rows
@@ -317,7 +317,7 @@ def _update_free(f, rows, normal_in_box, log_box, top, tilt, free, terms):
     return _is_tight(f, top, tilt)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _has_room(margin, i, tilt, normal_in_box):
     """Return whether the tilted coordinate is `margin` standard deviations inside its interval."""
     theta, deviation, low, high = normal_in_box
@@ -325,7 +325,7 @@ def _has_room(margin, i, tilt, normal_in_box):
     return low[i] + margin * s <= theta[i] + tilt * s * s <= high[i] - margin * s
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _set_terms(p, kappa, i, y, normal_in_box, log_box, terms):
     """Set what coordinate i, at entry p of its facet, adds to ln M and to the tilted mean of s."""
     theta, deviation, low, high = normal_in_box
@@ -335,7 +335,7 @@ def _set_terms(p, kappa, i, y, normal_in_box, log_box, terms):
     terms[1, p] = y * (theta[i] + s * mean)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def refresh_bounds(rows, normal_in_box, gap, log_w, log_box, stale, tilt, free, terms):
     """Recompute stale facets; return ln M of the facet with the largest weight.
 
@@ -364,7 +364,7 @@ def refresh_bounds(rows, normal_in_box, gap, log_w, log_box, stale, tilt, free, 
     return top
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _use_all_free_bound(f, rows, normal_in_box, gap, bound, tilt, free):
     """Set the bound with all coordinates of f in F; return whether that is possible.
 
@@ -385,7 +385,7 @@ def _use_all_free_bound(f, rows, normal_in_box, gap, bound, tilt, free):
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always", inner=True)
 def _tilted_coordinate(i, kappa, y, normal_in_box):
     """Return `tilted_moments` of coordinate i tilted by kappa y, in units of its standard deviation."""
     theta, deviation, low, high = normal_in_box
@@ -393,7 +393,7 @@ def _tilted_coordinate(i, kappa, y, normal_in_box):
     return tilted_moments((low[i] - theta[i]) / s, (high[i] - theta[i]) / s, kappa * y * s)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _log_tilted_mass(kappa, f, rows, normal_in_box, log_box):
     """Return ln E[exp(kappa y_f @ theta)] under the posterior in the box, and its first two derivatives in kappa."""
     _, indptr, indices, data = rows
@@ -408,7 +408,7 @@ def _log_tilted_mass(kappa, f, rows, normal_in_box, log_box):
     return value, slope, curvature
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _minimise_over_kappa(f, rows, normal_in_box, log_box, top, tilt):
     """Minimise the convex ln M_f over kappa_f >= 0 with all coordinates in E.
 
@@ -442,7 +442,7 @@ def _minimise_over_kappa(f, rows, normal_in_box, log_box, top, tilt):
     kappa[f], log_m[f], s_std[f] = k, value, sqrt(curvature)
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _split_coordinates(f, rows, normal_in_box, log_box, top, tilt, free, terms):
     """Move coordinates that the box hardly constrains under the tilt into F, if that makes M_f smaller."""
     _, indptr, indices, data = rows
@@ -473,7 +473,7 @@ def _split_coordinates(f, rows, normal_in_box, log_box, top, tilt, free, terms):
         s_mean[f] += terms[1, p]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _truncated_moments(a, b):
     """Return ln mass, mean and variance of a standard normal on [a, b], without cancellation in the tails."""
     mass = log_interval(a, b)
@@ -486,7 +486,7 @@ def _truncated_moments(a, b):
     return mass, mean, interval_variance(a, b, mass, mean)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def factorise(C, mean, low, high):
     """Factorise C by Cholesky's method with the pivoting of Gibson, Glasbey and Elston.
 
@@ -532,7 +532,7 @@ def factorise(C, mean, low, high):
     return order, L[:, :r].copy(), A, np.dot(unit, unit.T), ends
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _objective(R, ends, shift, mean, slope, gradient):
     """Return G of `minimax_tilt`, with its gradient, where the intervals are moved down by `shift`."""
     value = 0.0
@@ -547,7 +547,7 @@ def _objective(R, ends, shift, mean, slope, gradient):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _solve_in_place(B, x):
     """Solve B x = b for a positive definite B, with b given in x; return False if B is not positive definite.
 
@@ -569,7 +569,7 @@ def _solve_in_place(B, x):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def minimax_tilt(A, R, ends, shift):
     """Return mu, ln M and whether they were found, by Newton's method on the convex G, starting from `shift`.
 
@@ -616,7 +616,7 @@ def minimax_tilt(A, R, ends, shift):
     return np.dot(A.T, mean), value, found
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _propose(state, A_transposed, ends, mu, shift, z):
     """Draw z_k in turn, each from a normal around mu_k on the interval left to it; return ln (p / proposal)."""
     log_weight, mass, r = 0.0, 1.0, len(mu)
@@ -640,7 +640,7 @@ def _propose(state, A_transposed, ends, mu, shift, z):
     return log_weight + log(mass)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_rows(state, factor, tilt, normal_in_box, first, cap, thetas):
     """Fill `thetas` with draws of the rows from `first` on, conditioned on their intervals.
 
@@ -669,7 +669,7 @@ def draw_rows(state, factor, tilt, normal_in_box, first, cap, thetas):
     return filled, proposals
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_violated(rows, numbers, thetas, count):
     """Count, for each theta, the half-spaces of the given facets that contain it."""
     _, indptr, indices, data = rows
@@ -679,7 +679,7 @@ def count_violated(rows, numbers, thetas, count):
             count[r] += dot(f, indptr, indices, data, thetas[r]) > 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit
 def reachable_facets(rows, low, high):
     """Return which facets have y @ theta > 0 somewhere in the box."""
     size, indptr, indices, data = rows

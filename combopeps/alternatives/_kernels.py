@@ -1,4 +1,4 @@
-"""Compiled loops over the facets of a cone: weights, Karp-Luby draws, information matrices.
+"""Compiled loops over the facets of a cone: weights from scratch, and Karp-Luby draws.
 
 Facet f is the row y_f = z_f - z_hat, stored sparsely: `indices[p], data[p]` for p in `indptr[f] : indptr[f + 1]`.
 
@@ -23,12 +23,16 @@ from combopeps.utils.jit import exp, log, njit, sqrt
 NEGLIGIBLE = 50.0  # nats: a term so far below the largest one cannot change a sum in double precision
 BLOCK = 256  # facets per partial sum of weights
 _GAP_MARGIN = 0.001  # relative; so that rounding hides no facet
-_MIN_WIDTH_RATIO = 1e-6  # new width over old: below it, too many digits have cancelled
 _MIN_WEIGHT_RATIO = exp(-NEGLIGIBLE)  # of a facet to all of them, below which it is not evaluated
 _MIN_ENTRIES_TO_LIST = 64  # entries of the facets of moved components, from which facets by weight are listed at all
 
 
-@njit(cache=True, nogil=True, inline="always")  # a call takes longer than the sum of a short facet
+def _count_weight_steps(start, stop, indptr, indices, data, theta, spread, *_):
+    entries = indptr[stop] - indptr[start]
+    return 3 * (stop - start) + (entries if spread.ndim == 1 else entries * len(theta))
+
+
+@njit(inline="always", inner=True)  # a call takes longer than the sum of a short facet
 def dot(f, indptr, indices, data, vector):
     """Return y_f @ vector."""
     total = 0.0
@@ -37,7 +41,7 @@ def dot(f, indptr, indices, data, vector):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=_count_weight_steps)
 def compute_weights(start, stop, indptr, indices, data, theta, spread, eta, gap, width, log_w):
     """Compute gaps, widths and log-weights of facets `start : stop` from scratch."""
     if spread.ndim == 1:
@@ -63,71 +67,41 @@ def compute_weights(start, stop, indptr, indices, data, theta, spread, eta, gap,
             gap[f], width[f] = g, v
             log_w[f] = g * sqrt(eta / v)  # b_f for now
             nearest = min(nearest, log_w[f])
-        far = sqrt(max(nearest, 0.0) ** 2 + 4.0 * NEGLIGIBLE)
+        nearest = max(nearest, 0.0)
+        far = sqrt(nearest * nearest + 4.0 * NEGLIGIBLE)
         for f in range(start, stop):
             b = log_w[f]
             log_w[f] = -0.5 * b * b if b > far else log_ndtr(-b)  # beyond `far` it is negligible either way
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda size, *_: 3 * size)
 def log_weights_at(size, gap, width, eta, log_w):
     """Compute ln Phi(-b_f) at another eta."""
     for f in range(size):
         log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda start, size, *_: size - start + BLOCK * (size > BLOCK))
 def sum_weights(start, size, log_w, reference, weight, blocks):
-    """Compute the weights of facets `start : size` and the sums of their blocks; return the sum of all weights."""
-    for f in range(start, size):
-        weight[f] = exp(log_w[f] - reference)
-    for b in range(start // BLOCK, (size + BLOCK - 1) // BLOCK):
-        blocks[b] = weight[b * BLOCK : min(size, (b + 1) * BLOCK)].sum()
-    return blocks[: (size + BLOCK - 1) // BLOCK].sum()
+    """Compute the weights of facets `start : size` and the sums of their blocks; return the sum of all weights.
 
-
-@njit(cache=True, nogil=True)
-def update_weights(
-    theta, variance, last_theta, last_variance, column, facet, value, rows, eta, gap, width, log_w, reference, weight,
-    blocks, stale, slack,
-):  # fmt: skip
-    """Update gaps, widths and weights after a change of some components; return the sum of all weights.
-
-    `last_theta` and `last_variance` hold the values of the last call; `column, facet, value` is the transpose of the
-    rows. `stale` marks blocks whose sums are to be recomputed.
+    A loop with a running sum is not vectorised, so that exponentials are the same bits with every vector library.
     """
-    size, indptr, indices, data = rows
-    for i in range(len(theta)):
-        shift, growth = theta[i] - last_theta[i], variance[i] - last_variance[i]
-        if shift == 0.0 and growth == 0.0:
-            continue
-        last_theta[i], last_variance[i] = theta[i], variance[i]
-        for p in range(column[i], column[i + 1]):
-            f, v = facet[p], value[p]
-            gap[f] -= v * shift
-            old_width, width[f] = width[f], width[f] + v * v * growth
-            if width[f] < _MIN_WIDTH_RATIO * old_width:
-                gap[f], width[f] = 0.0, 0.0
-                for q in range(indptr[f], indptr[f + 1]):
-                    j = indices[q]
-                    gap[f] -= data[q] * last_theta[j]
-                    width[f] += data[q] * data[q] * last_variance[j]
-            log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
-            weight[f] = exp(log_w[f] - reference)
-            stale[f // BLOCK] = True
-            if slack.shape[1] > 0:
-                _reduce_slack(f, indptr, indices, data, gap, slack)
+    for b in range(start // BLOCK, (size + BLOCK - 1) // BLOCK):
+        block_total = 0.0
+        for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
+            if f >= start:
+                weight[f] = exp(log_w[f] - reference)
+            block_total += weight[f]
+        blocks[b] = block_total
     total = 0.0
     for b in range((size + BLOCK - 1) // BLOCK):
-        if stale[b]:
-            blocks[b] = weight[b * BLOCK : min(size, (b + 1) * BLOCK)].sum()
-            stale[b] = False
         total += blocks[b]
     return total
 
 
-@njit(cache=True, nogil=True)
-def _reduce_slack(f, indptr, indices, data, gap, slack):
+@njit(inner=True)
+def reduce_slack(f, indptr, indices, data, gap, slack):
     """Reduce `slack` to what facet f allows."""
     bound = (gap[f] - _GAP_MARGIN * abs(gap[f])) / (indptr[f + 1] - indptr[f])
     for p in range(indptr[f], indptr[f + 1]):
@@ -136,7 +110,7 @@ def _reduce_slack(f, indptr, indices, data, gap, slack):
             slack[side, indices[p]] = limit
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda size, indptr, *_: 2 * indptr[size])
 def compute_slack(size, indptr, indices, data, gap, slack):
     """Compute how far each component may move, up or down, before a facet has to be evaluated.
 
@@ -144,51 +118,10 @@ def compute_slack(size, indptr, indices, data, gap, slack):
     """
     slack[:] = np.inf
     for f in range(size):
-        _reduce_slack(f, indptr, indices, data, gap, slack)
+        reduce_slack(f, indptr, indices, data, gap, slack)
 
 
-@njit(cache=True, nogil=True)
-def information(rows, weight, width, out):
-    """Compute sum_f weight_f y_f y_f' / width_f into `out`; the diagonal only if `out` has one axis."""
-    out[:] = 0.0
-    for f in range(rows[0]):
-        if weight[f] > 0.0:
-            _add_outer_product(f, rows, weight[f] / width[f], out)
-
-
-@njit(cache=True, nogil=True)
-def sampled_information(rows, weight, blocks, total, width, shift, picks, out):
-    """Estimate `information` from `picks` facets, drawn in proportion to their weights by systematic sampling.
-
-    The points are (shift + k) total / picks, k = 0, 1, ..., on the cumulative weights.
-    """
-    size, out[:] = rows[0], 0.0
-    step = total / picks
-    target, reached = shift * step, 0.0
-    for b in range((size + BLOCK - 1) // BLOCK):
-        if reached + blocks[b] <= target:
-            reached += blocks[b]
-            continue
-        for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
-            reached += weight[f]
-            while target < reached:
-                _add_outer_product(f, rows, 1.0 / width[f], out)
-                target += step
-
-
-@njit(cache=True, nogil=True)
-def _add_outer_product(f, rows, factor, out):
-    """Add factor y_f y_f' to `out`, or its diagonal."""
-    _, indptr, indices, data = rows
-    for p in range(indptr[f], indptr[f + 1]):
-        if out.ndim == 1:
-            out[indices[p]] += factor * data[p] * data[p]
-        else:
-            for q in range(indptr[f], indptr[f + 1]):
-                out[indices[p], indices[q]] += factor * data[p] * data[q]
-
-
-@njit(cache=True, nogil=True)
+@njit
 def exits_through_known_facets(rows, base, directions, exits, exit_facet):
     """Lower exits[r] to the s at which base + s directions[r] leaves the cone through a known facet.
 
@@ -205,7 +138,7 @@ def exits_through_known_facets(rows, base, directions, exits, exit_facet):
                 exits[r], exit_facet[r] = gap[f] / slope, f
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def pick_facet(state, size, weight, blocks, total):
     """Return a facet with probability proportional to its weight."""
     target, last = uniform(state) * total, (size + BLOCK - 1) // BLOCK - 1
@@ -225,7 +158,7 @@ def pick_facet(state, size, weight, blocks, total):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def draw_in_half_space(state, f, indptr, indices, data, theta_hat, spread, eta, gap, width, theta):
     """Draw theta ~ N(theta_hat, S / eta) conditioned on y_f @ theta > 0: a free draw, then moved along S y_f."""
     sigma = sqrt(width[f] / eta)
@@ -258,7 +191,7 @@ def draw_in_half_space(state, f, indptr, indices, data, theta_hat, spread, eta, 
                 theta[i] += spread[i, j] * w[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _in_box(theta, low, high):
     inside = True
     for i in range(len(theta)):
@@ -266,7 +199,7 @@ def _in_box(theta, low, high):
     return inside
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _find_moved(theta, theta_hat, slack, column, moved, moved_indices):
     """List the components that have moved beyond their slack into `moved_indices`.
 
@@ -283,14 +216,15 @@ def _find_moved(theta, theta_hat, slack, column, moved, moved_indices):
     return count, entries
 
 
-@njit(cache=True, nogil=True)
-def _count_violated(moved_indices, moved, column, facet, indptr, indices, data, theta):
-    """Count the facets with y @ theta > 0 among those that contain a moved component.
+@njit(inner=True)
+def _count_violated(count, moved_indices, moved, column, facet, indptr, indices, data, theta):
+    """Count the facets with y @ theta > 0 among those that contain one of the `count` moved components.
 
     Each facet is evaluated at its first moved component only, so that none is counted twice.
     """
     violated = 0
-    for i in moved_indices:
+    for k in range(count):
+        i = moved_indices[k]
         for p in range(column[i], column[i + 1]):
             f, value, first = facet[p], 0.0, True
             for q in range(indptr[f], indptr[f + 1]):
@@ -303,25 +237,40 @@ def _count_violated(moved_indices, moved, column, facet, indptr, indices, data, 
     return violated
 
 
-@njit(cache=True, nogil=True)
+@njit
 def karp_luby(
-    state, rows, index, theta_hat, spread, eta, gap, width, weight, blocks, total, slack, low, high, cap, thetas
+    state,
+    rows,
+    index,
+    theta_hat,
+    spread,
+    eta,
+    gap,
+    width,
+    weight,
+    blocks,
+    total,
+    slack,
+    low,
+    high,
+    cap,
+    scratch,
+    thetas,
 ):
     """Fill `thetas` with draws from the posterior restricted to the union of the half-spaces (and to a box).
 
     Pick a facet by weight, draw theta in its half-space, keep it with probability 1 / N(theta) if it lies in the box,
     where N counts the half-spaces that contain theta. Facets that no component has moved towards are not evaluated.
     `low` of length zero means no box; `slack` of length zero means that all facets of non-negligible weight are
-    evaluated.
+    evaluated. `scratch` are arrays of d booleans, d indices and one index per facet.
 
     Returns the number of rows filled, the number of proposals, the sum and sum of squares of 1{box} / N, and the number
     of facets evaluated.
     """
     size, indptr, indices, data = rows
     column, facet, indexed = index
-    d = len(theta_hat)
-    moved, moved_indices = np.zeros(d, dtype=np.bool_), np.empty(d, dtype=np.int64)
-    listed, n_listed = np.empty(0, np.int64), -1  # facets of non-negligible weight, once they are needed
+    moved, moved_indices, listed = scratch
+    n_listed = -1  # number of `listed` facets of non-negligible weight, once they are needed
     filled, proposals, acceptance_sum, acceptance_squares, evaluated = 0, 0, 0.0, 0.0, 0
     while total > 0.0 and filled < len(thetas) and proposals < cap:
         theta = thetas[filled]  # a rejected proposal is overwritten by the next one
@@ -334,7 +283,7 @@ def karp_luby(
         if slack.shape[1] > 0:
             count, entries = _find_moved(theta, theta_hat, slack, column, moved, moved_indices)
         if n_listed < 0 and (slack.shape[1] == 0 or entries > max(_MIN_ENTRIES_TO_LIST, size // 8)):
-            listed, n_listed = np.empty(size, dtype=np.int64), 0
+            n_listed = 0
             for g in range(size):
                 if weight[g] >= _MIN_WEIGHT_RATIO * total:
                     listed[n_listed] = g
@@ -342,11 +291,11 @@ def karp_luby(
         violated = 0
         # Evaluate either the facets of non-negligible weight, or those of moved components: what is fewer.
         if n_listed >= 0 and (slack.shape[1] == 0 or n_listed <= entries):
-            for g in listed[:n_listed]:
-                violated += dot(g, indptr, indices, data, theta) > 0.0
+            for k in range(n_listed):
+                violated += dot(listed[k], indptr, indices, data, theta) > 0.0
             evaluated += n_listed
         else:
-            violated = _count_violated(moved_indices[:count], moved, column, facet, indptr, indices, data, theta)
+            violated = _count_violated(count, moved_indices, moved, column, facet, indptr, indices, data, theta)
             for g in range(indexed, size):  # facets that are not in the index yet
                 violated += dot(g, indptr, indices, data, theta) > 0.0
             evaluated += entries + size - indexed
@@ -357,7 +306,7 @@ def karp_luby(
     return filled, proposals, acceptance_sum, acceptance_squares, evaluated
 
 
-@njit(cache=True, nogil=True)
+@njit
 def gaps_and_widths_batch(sizes, indptr, indices, data, theta, covariance, gap, width):
     """Compute gap = -y @ theta and width = y' C y of all facets; C is (R, d), or (R, d, d) and symmetric.
 
@@ -393,7 +342,7 @@ def gaps_and_widths_batch(sizes, indptr, indices, data, theta, covariance, gap, 
             gap[r, f], width[r, f] = g, v
 
 
-@njit(cache=True, nogil=True)
+@njit
 def gather_rows_batch(indptr, indices, data, facet, y):
     """Write row facet[r] of replication r into y[r]; y must be zero on entry."""
     for r in range(len(facet)):
@@ -401,7 +350,7 @@ def gather_rows_batch(indptr, indices, data, facet, y):
             y[r, indices[r, p]] = data[r, p]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def karp_luby_batch(states, sizes, indptr, indices, data, theta_hat, spread, eta, thetas, proposals, log_p):
     """Run `karp_luby` on R^d for R replications with few facets each, all weights computed from scratch."""
     R, capacity = len(indptr), indptr.shape[1] - 1

@@ -1,10 +1,12 @@
 """Posterior probabilities of answers, and of an error, from one set of draws.
 
-    P(z) = P(z is best | data),   P(error) = P(max_z' z' @ theta - z @ theta > epsilon | data)
+    P(z) = P(z is best | data),   P(error) = P(loss > epsilon | data),   loss = max_z' z' @ theta - z @ theta
+
+together with the expected loss E[loss | data] of choosing z now.
 
 All displayed numbers about an answer come from here, so that they agree: with epsilon = 0 the error probability is
-1 - P(z), and the runner-up is the most probable other answer. Each estimate has a 95 % interval of its Monte Carlo
-error.
+1 - P(z), the runner-up is the most probable other answer, and P(component i is in the best answer) is the sum of P(z)
+over the answers that contain i. Each estimate has a 95 % interval of its Monte Carlo error.
 
 Where few plain draws disagree with z, draws from Alt(z) replace them (Karp and Luby's method, from the facets of its
 cone), with P(z') = P(Alt) P(z' is best | Alt). Where few show an error by over epsilon, P(error) is that of half-spaces
@@ -22,7 +24,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from math import exp, hypot, isfinite, nan
+from itertools import islice
+from math import exp, hypot, inf, isfinite, isnan, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +39,17 @@ from combopeps.alternatives.base import (
     move_off_boundary,
 )
 from combopeps.alternatives.budgeted_cone import BudgetedCone, FacetUnion
-from combopeps.alternatives.error_probability import ShiftedHalfSpaces, answer_key, answer_of_key, budgeted_cone
+from combopeps.alternatives.error_probability import (
+    ShiftedHalfSpaces,
+    answer_key,
+    answer_of_key,
+    budgeted_cone,
+    entries_of_keys,
+)
 from combopeps.errors import NoAlternativeError, SamplerCapError
 from combopeps.oracles.base import Array
 from combopeps.oracles.runtime_checks import ConsistencyCheck
+from combopeps.posterior.noise_level import chi_square_quantile
 from combopeps.posterior.parameter_space import RealSpace
 from combopeps.utils.formatting import Proportion
 
@@ -52,6 +63,7 @@ _MIN_WRONG, _MIN_WRONG_SHARE = 20, 1 / 40  # disagreeing draws from which on pla
 _MAX_KNOWN = 512  # answers whose half-spaces are shifted without a search
 _ROWS_PER_BATCH, _MAX_BATCHES = 64, 4  # of calls of an oracle that is not quick
 _FEW_NEW, _MANY_NEW = 0.05, 0.95  # share of unknown answers in a batch, below or above which batches end
+_KNOWN_LOSS_DRAWS = 256
 _MAX_PRODUCTS = 1_000_000_000  # of draws with known answers
 _MAX_SCORES = 4_000_000  # at once
 _MAX_HALVINGS, _MAX_REMAINDER = 60, 0.01  # of the posterior of the noise; share of the mean that may be left out
@@ -69,6 +81,28 @@ class Ranked:
     interval: Interval
 
 
+class Estimate(NamedTuple):
+    """An estimate, and the standard error of its Monte Carlo error; NaN for both if no draw is in Theta."""
+
+    mean: float
+    error: float
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval of a quantity that is not negative."""
+        return (0.0, inf) if isnan(self.error) else (max(0.0, self.mean - _Z * self.error), self.mean + _Z * self.error)
+
+    @classmethod
+    def of_mean(cls, total: float, squares: float, n: int) -> Estimate:
+        """Return the mean of n draws, given their sum and the sum of their squares."""
+        mean = total / n
+        return cls(mean, sqrt(max(0.0, squares / n - mean * mean) / n))
+
+    def plus(self, other: Estimate) -> Estimate:
+        """Return the sum with an independent estimate."""
+        return Estimate(self.mean + other.mean, hypot(self.error, other.error))
+
+
 @dataclass(frozen=True)
 class Ranking:
     """Estimates for an answer z from one set of draws.
@@ -79,13 +113,16 @@ class Ranking:
         The answer.
     error_probability, interval
         Estimated P(error), and a 95 % interval of its Monte Carlo error. NaN, and (0, 1), if no draw is in Theta.
+    loss
+        Estimated E[loss], with its standard error.
     best, wrong_interval
-        P(z') with its standard error, by `answer_key`; and the interval of 1 - P(z).
+        P(z') with its standard error, by `answer_key`, the most probable first; and the interval of 1 - P(z).
     """
 
     z: Array
     error_probability: float
     interval: Interval
+    loss: Estimate
     best: dict[bytes, tuple[float, float]] = field(repr=False)
     wrong_interval: Interval = field(repr=False)
 
@@ -98,7 +135,7 @@ class Ranking:
                 p,
                 (1.0 - self.wrong_interval[1], 1.0 - self.wrong_interval[0]) if key == own else _logit_interval(p, std),
             )
-            for key, (p, std) in self._ordered()[:n]
+            for key, (p, std) in islice(self.best.items(), n)
         ]
 
     @property
@@ -107,14 +144,27 @@ class Ranking:
         return self.best.get(answer_key(self.z), (0.0, 0.0))[0]
 
     @property
+    def inclusion(self) -> Array:
+        """P(component is in the best answer), (d,)."""
+        sizes, components, _ = entries_of_keys(self.best)
+        shares = np.repeat([p for p, _ in self.best.values()], sizes)
+        return np.clip(np.bincount(components, shares, minlength=len(self.z)), 0.0, 1.0)
+
+    @property
     def runner_up(self) -> Array | None:
         """The most probable answer other than z; None if no draw has another best answer."""
         own = answer_key(self.z)
-        other = next((key for key, _ in self._ordered() if key != own), None)
+        other = next((key for key in self.best if key != own), None)
         return None if other is None else answer_of_key(other, len(self.z))
 
-    def _ordered(self) -> list[tuple[bytes, tuple[float, float]]]:
-        return sorted(self.best.items(), key=lambda item: -item[1][0])
+    def ordered(self, theta_hat: Array) -> Ranking:
+        """Return the ranking with answers in decreasing order of P(z'); of equally probable ones the better first."""
+        sizes, components, entries = entries_of_keys(self.best)
+        ends = np.cumsum(sizes)
+        sums = np.concatenate([[0.0], np.cumsum(entries * theta_hat[components])])
+        order = np.lexsort((sums[ends - sizes] - sums[ends], [-p for p, _ in self.best.values()]))
+        items = list(self.best.items())
+        return replace(self, best=dict(items[i] for i in order.tolist()))
 
 
 def rank_answers(
@@ -131,8 +181,10 @@ def rank_answers(
     """
     cone = budgeted_cone(sampler, question)
     if cone is None:
-        return _by_oracle(sampler, question, rng, epsilon, watch)
-    return _by_known_answers(sampler, question, cone, rng, epsilon)
+        found = _by_oracle(sampler, question, rng, epsilon, watch)
+    else:
+        found = _by_known_answers(sampler, question, cone, rng, epsilon)
+    return found.ordered(question.posterior.theta_hat[0])
 
 
 def _draw_count(dim: int) -> int:
@@ -169,6 +221,7 @@ def _by_oracle(
     n, own = _draw_count(oracle.dim), answer_key(z)
     enough = max(_MIN_WRONG, _MIN_WRONG_SHARE * n)
     counts, made, errors, early = Counter[bytes](), 0, 0, False
+    losses = squares = 0.0
     beaten: list[tuple[Array, Array]] = []  # draws under which z is not best, while they are few
     for thetas in _draws(question, n, rng):
         answers = oracle.argmax(thetas)
@@ -178,6 +231,7 @@ def _by_oracle(
         is_beaten = gain > 0.0
         counts.update(map(answer_key, answers[is_beaten]))
         made, errors = made + len(thetas), errors + int((gain > epsilon).sum())
+        losses, squares = losses + float(gain.sum()), squares + float(gain @ gain)
         if counts.total() < enough:
             beaten.append((thetas[is_beaten], answers[is_beaten]))
         early = early or (made <= _MIN_DRAWS and counts.total() > _EARLY_SHARE * made)
@@ -186,11 +240,12 @@ def _by_oracle(
     wrong = counts.total()
     found = _by_half_spaces(sampler, question, rng, epsilon, n, beaten, made) if wrong < enough else None
     if found is None and not made:
-        return Ranking(z, nan, (0.0, 1.0), {own: (nan, nan)}, (0.0, 1.0))
+        return _unknown(z)
     if found is None:
         counts[own] = made - wrong
         best = {key: _proportion(count, made) for key, count in counts.items() if count}
-        found = Ranking(z, errors / made, _wilson(errors, made), best, _wilson(wrong, made))
+        loss = Estimate.of_mean(losses, squares, made) if wrong else Estimate(0.0, nan)
+        found = Ranking(z, errors / made, _wilson(errors, made), loss, best, _wilson(wrong, made))
     if epsilon > 0.0 and errors < enough and isinstance(question.space, RealSpace):
         return _with_rare_errors(question, rng, epsilon, found, _wilson(errors, made)[0])
     return found
@@ -203,7 +258,8 @@ def _with_rare_errors(
 
     `least` is a lower bound of P(error) by plain draws.
     """
-    known = np.array([one.z for one in found.top(_MAX_KNOWN)]).reshape(-1, question.oracle.dim)
+    top = found.ordered(question.posterior.theta_hat[0]).top(_MAX_KNOWN)
+    known = np.array([one.z for one in top]).reshape(-1, question.oracle.dim)
     try:
         half_spaces = ShiftedHalfSpaces(question, epsilon, known, rng)
 
@@ -242,8 +298,6 @@ def _draw_strata(survey: Survey, question: SamplingTask, n: int) -> list[_Stratu
     P(Alt) increases fast with the noise: halves, quarters, eighths, ... of the posterior of the noise level are
     integrated one by one, until the remainder is negligible.
     """
-    from scipy.stats import chi2
-
     dof = question.posterior.dof.item(0)
     if dof == np.inf:
         found = _draw_stratum(survey, question, n, 1.0)
@@ -251,7 +305,7 @@ def _draw_strata(survey: Survey, question: SamplingTask, n: int) -> list[_Stratu
     strata, total, rest = list[_Stratum](), 0.0, 1.0
     for _ in range(_MAX_HALVINGS):
         for node in _NODES:
-            eta = float(chi2.ppf(rest * (1.0 - 0.5 * node), dof)) / dof
+            eta = float(chi_square_quantile(rest * (1.0 - 0.5 * node), dof)) / dof
             found = _draw_stratum(survey, question._replace(eta=eta), max(_MIN_DRAWS, n // 16), rest / 4.0)
             if found is None:
                 return None
@@ -278,7 +332,8 @@ def _draw_stratum(survey: Survey, question: SamplingTask, n: int, weight: float)
 class _RareEstimate:
     """Estimates from draws of Alt where P(Alt) is small.
 
-    P(Alt) with its relative standard error, P(error | Alt) with the number of draws, and P(z') of the other answers.
+    P(Alt) with its relative standard error, P(error | Alt) with the number of draws, P(z') of the other answers, and
+    E[loss].
     """
 
     probability: float
@@ -286,6 +341,7 @@ class _RareEstimate:
     errors: float
     draws: int
     best: dict[bytes, tuple[float, float]]
+    loss: Estimate
 
     @property
     def interval(self) -> Interval:
@@ -300,23 +356,27 @@ def _weighted_mean(parts: list[_Stratum]) -> tuple[float, float]:
     return total, hypot(*(part.weight * part.probability * part.relative_error for part in parts)) / total
 
 
-def _combine_strata(parts: list[_Stratum], winners: list[tuple[Array, NDArray[np.bool_]]]) -> _RareEstimate | None:
-    """Combine draws of all noise levels, given their best answers and whether each is an error."""
+def _combine_strata(parts: list[_Stratum], winners: list[tuple[Array, Array]], epsilon: float) -> _RareEstimate | None:
+    """Combine draws of all noise levels, given their best answers and how much better than z these are."""
     total, error = _weighted_mean(parts)
     best, squares, errors, draws = defaultdict[bytes, float](float), defaultdict[bytes, float](float), 0.0, 0
-    for part, (answers, wrong) in zip(parts, winners, strict=True):
+    loss = Estimate(0.0, 0.0)
+    for part, (answers, gain) in zip(parts, winners, strict=True):
         if not len(answers):
             continue
         each = part.weight * part.probability / total / len(answers)
         draws += len(answers)
-        errors += each * float(wrong.sum())
+        errors += each * float((gain > epsilon).sum())
+        mean, std = float(gain.mean()), float(gain.std()) / len(gain) ** 0.5
+        scale = part.weight * part.probability
+        loss = loss.plus(Estimate(scale * mean, scale * hypot(std, mean * part.relative_error)))
         for key, count in Counter(map(answer_key, answers)).items():
             best[key] += each * count
             squares[key] += each * each * count
     if not draws:
         return None
     found = {key: (total * p, total * hypot(squares[key] ** 0.5, p * error)) for key, p in best.items()}
-    return _RareEstimate(min(1.0, total), error, min(1.0, errors), draws, found)
+    return _RareEstimate(min(1.0, total), error, min(1.0, errors), draws, found, loss)
 
 
 def _by_half_spaces(
@@ -336,23 +396,25 @@ def _by_half_spaces(
         return None if sum(len(thetas) for thetas, _ in beaten) else _only_answer(z)
     if parts is None:
         return None
-    winners = list[tuple[Array, NDArray[np.bool_]]]()
+    winners = list[tuple[Array, Array]]()
     for part in parts:
         answers = oracle.argmax(part.thetas)
         move_off_boundary(oracle, z, posterior.theta_hat[0], space, part.thetas, answers)
         other = (answers != z).any(axis=1)
-        winners.append((answers[other], _gains_over(answers, z, part.thetas)[other] > epsilon))
-    found = _combine_strata(parts, winners)
+        winners.append((answers[other], _gains_over(answers, z, part.thetas)[other]))
+    found = _combine_strata(parts, winners, epsilon)
     if found is None:
         return None
-    missed, missed_errors, unknown = Counter[bytes](), 0, 0
+    missed, missed_errors, unknown, loss = Counter[bytes](), 0, 0, found.loss
     cone = sampler.cone_of(question)
     if not cone.complete:  # add the plain draws that lie in none of the known half-spaces
         in_known = FacetUnion(cone)
         for thetas, answers in beaten:
             new = ~in_known(thetas)
+            gain = _gains_over(answers, z, thetas)[new]
             missed.update(map(answer_key, answers[new]))
-            missed_errors += int((_gains_over(answers, z, thetas)[new] > epsilon).sum())
+            missed_errors += int((gain > epsilon).sum())
+            loss = loss.plus(Estimate(float(gain.sum()) / made, float(gain @ gain) ** 0.5 / made))
         unknown = missed.total()
     best = dict(found.best)
     for key, count in missed.items():
@@ -364,7 +426,7 @@ def _by_half_spaces(
     inner = _wilson(found.errors * found.draws, found.draws) if epsilon > 0.0 else (1.0, 1.0)
     error = _add_share((found.probability * found.errors, (low * inner[0], high * inner[1])), missed_errors, made)
     best[answer_key(z)] = 1.0 - wrong[0], nan  # its interval is `wrong_interval`, mirrored
-    return Ranking(z, *error, best, wrong[1]) if epsilon > 0.0 else Ranking(z, *wrong, best, wrong[1])
+    return Ranking(z, *(error if epsilon > 0.0 else wrong), loss, best, wrong[1])
 
 
 def _add_share(known: tuple[float, Interval], hits: int, draws: int) -> tuple[float, Interval]:
@@ -378,7 +440,12 @@ def _add_share(known: tuple[float, Interval], hits: int, draws: int) -> tuple[fl
 
 def _only_answer(z: Array) -> Ranking:
     """Return the ranking of the only answer."""
-    return Ranking(z, 0.0, (0.0, 0.0), {answer_key(z): (1.0, 0.0)}, (0.0, 0.0))
+    return Ranking(z, 0.0, (0.0, 0.0), Estimate(0.0, 0.0), {answer_key(z): (1.0, 0.0)}, (0.0, 0.0))
+
+
+def _unknown(z: Array) -> Ranking:
+    """Return the ranking of an answer if no draw is in Theta."""
+    return Ranking(z, nan, (0.0, 1.0), Estimate(nan, nan), {answer_key(z): (nan, nan)}, (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -422,7 +489,7 @@ def _by_known_answers(
     most = max(256, _MAX_PRODUCTS // (dim * len(memory.since(0)[0])))
     thetas = np.concatenate([*_draws(question, min(_draw_count(dim), most), rng)])
     if not len(thetas):
-        return Ranking(z, nan, (0.0, 1.0), {answer_key(z): (nan, nan)}, (0.0, 1.0))
+        return _unknown(z)
     is_unused = np.ones(len(thetas), dtype=bool)
     for _ in range(_MAX_BATCHES):
         scored = _score(cone, thetas)
@@ -436,6 +503,14 @@ def _by_known_answers(
         if rare is not None:
             return rare
     return _combine_calls(z, scored, calls, epsilon)
+
+
+def known_loss(question: SamplingTask, cone: BudgetedCone, rng: np.random.Generator) -> float:
+    """Return the expected loss of z against the answers that the run has seen, without oracle calls: a lower bound."""
+    cone.memory.note(question.z_hat[None])
+    cone.refresh()
+    thetas = np.concatenate([*_draws(question, min(_KNOWN_LOSS_DRAWS, _draw_count(question.oracle.dim)), rng)])
+    return float(_score(cone, thetas).gain.mean()) if len(thetas) else nan
 
 
 def _choose_rows(beaten: NDArray[np.bool_], is_unused: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -489,7 +564,19 @@ def _combine_calls(z: Array, scored: _Scored, calls: _OracleCalls, epsilon: floa
             best[key] = p, (p * max(0.0, 1.0 - p) / precision) ** 0.5
     wrong = _stratified_error(scored, calls, 0.0)
     error = wrong if epsilon == 0.0 else _stratified_error(scored, calls, epsilon)
-    return Ranking(z, *error, best, wrong[1])
+    return Ranking(z, *error, _expected_loss(scored, calls), best, wrong[1])
+
+
+def _expected_loss(scored: _Scored, calls: _OracleCalls) -> Estimate:
+    """Return the mean gain of known answers over all draws, plus what unknown answers add in the oracle calls."""
+    gain, beaten = scored.gain, scored.gain > 0.0
+    loss = Estimate.of_mean(float(gain.sum()), float(gain @ gain), len(gain))
+    more = calls.gain - gain[calls.rows]
+    for group in (beaten, ~beaten):
+        added, share = more[group[calls.rows]], float(group.mean())
+        if len(added):
+            loss = loss.plus(Estimate(share * float(added.mean()), share * float(added.std()) / len(added) ** 0.5))
+    return loss
 
 
 def _stratified_error(scored: _Scored, calls: _OracleCalls, epsilon: float) -> tuple[float, Interval]:
@@ -524,7 +611,7 @@ def _by_known_half_spaces(
     """Rank by draws from the half-spaces of known answers, and the share of other draws that unknown ones win."""
     z, inside = question.z_hat, scored.gain[calls.rows] == 0.0
     new, rows = calls.new & inside, int(inside.sum())
-    parts, known = None, _RareEstimate(0.0, 0.0, 0.0, 1, {})
+    parts, known = None, _RareEstimate(0.0, 0.0, 0.0, 1, {}, Estimate(0.0, 0.0))
     try:
         n = _draw_count(question.oracle.dim)
         parts = _draw_strata(lambda at, draws: sampler.survey(at, draws, rng), question, n)
@@ -534,12 +621,12 @@ def _by_known_half_spaces(
     else:
         if parts is None:
             return None
-        winners = list[tuple[Array, NDArray[np.bool_]]]()
+        winners = list[tuple[Array, Array]]()
         for part in parts:
             among = _score(cone, part.thetas)
             other = among.gain > 0.0
-            winners.append((among.known[among.winner[other]], among.gain[other] > epsilon))
-        found = _combine_strata(parts, winners)
+            winners.append((among.known[among.winner[other]], among.gain[other]))
+        found = _combine_strata(parts, winners, epsilon)
         if found is None:
             return None
         known = found
@@ -561,7 +648,9 @@ def _by_known_half_spaces(
     if epsilon > 0.0:
         error = added(known.errors, _wilson(known.errors * known.draws, known.draws), worse)
     best[answer_key(z)] = 1.0 - wrong[0], nan  # its interval is `wrong_interval`, mirrored
-    return Ranking(z, *error, best, wrong[1])
+    gain = calls.gain[new]
+    added_loss = Estimate(rest * float(gain.sum()) / max(1, rows), rest * float(gain @ gain) ** 0.5 / max(1, rows))
+    return Ranking(z, *error, known.loss.plus(added_loss), best, wrong[1])
 
 
 def _proportion(count: int, draws: int) -> tuple[float, float]:

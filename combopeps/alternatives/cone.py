@@ -340,18 +340,21 @@ class Cone(Facets):
         return inner if np.array_equal(self.oracle.argmax(inner), z_hat) else base
 
     def _force_deviations(self, posterior: GaussianPosterior, rng: np.random.Generator) -> None:
-        """Add the best answers without each component of z_hat, and with each component outside it.
+        """Add the best answers without each component of z_hat, and with each component outside it, block by block.
 
         Facets do not depend on Theta: the thetas that force them may lie outside a box, where the oracle allows it.
         """
-        theta, z_hat, unit = self._ray_base(posterior), self.z_hat, self.oracle.unit
-        if not np.isin(z_hat, (0.0, unit)).all():
-            return
-        components = rng.permutation(np.flatnonzero(z_hat))[:_MAX_FORCED]
-        if self.oracle.domain == "real" or unit > 0:
-            others = rng.permutation(np.flatnonzero(z_hat == 0.0))[:_MAX_FORCED]
-            components = np.concatenate([components, others])
-        for begin in range(0, len(components), _FORCED_BATCH):
-            wanted = flip_one_component(components[begin : begin + _FORCED_BATCH], z_hat)
-            self.oracle_calls += len(wanted)
-            self.add(constrained_argmax(self.oracle, theta, wanted).answers)
+        theta = self._ray_base(posterior)
+        for block in self.oracle.blocks(self.z_hat):
+            oracle, z = block.oracle, block.z
+            if not np.isin(z, (0.0, oracle.unit)).all():
+                continue
+            components = rng.permutation(np.flatnonzero(z))[:_MAX_FORCED]
+            if oracle.domain == "real" or oracle.unit > 0:
+                others = rng.permutation(np.flatnonzero(z == 0.0))[:_MAX_FORCED]
+                components = np.concatenate([components, others])
+            for begin in range(0, len(components), _FORCED_BATCH):
+                wanted = flip_one_component(components[begin : begin + _FORCED_BATCH], z)
+                self.oracle_calls += len(wanted)
+                answers = constrained_argmax(oracle, theta[block.columns], wanted).answers
+                self.add(self.z_hat + block.embedded(answers - z, len(self.z_hat)))

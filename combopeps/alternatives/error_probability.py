@@ -27,7 +27,7 @@ from it in several exchanges, each of which gains less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import exp, isfinite, log
 
 import numpy as np
@@ -41,6 +41,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array, Sparse, as_sparse, stric
 from combopeps.oracles.runtime_checks import ConsistencyCheck
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.gaussian import DensePosterior, DiagonalPosterior, GaussianPosterior, Normal
+from combopeps.posterior.noise_level import chi_square_quantile
 from combopeps.utils.validation import check_real
 
 HALVINGS = 60  # of the posterior of the noise, at most
@@ -134,11 +135,13 @@ def count_worse(question: SamplingTask, rng: np.random.Generator, draws: int, ep
     per_batch = max(1, _BATCH_COORDINATES // oracle.dim)
     for begin in range(0, draws, per_batch):
         thetas, inside = draw_thetas_and_noise(posterior, space, min(per_batch, draws - begin), rng)
-        thetas = thetas[inside]
+        if not inside.all():
+            thetas = thetas[inside]
         y = oracle.argmax_unchecked(thetas) - z_hat
         gain = np.einsum("bd,bd->b", y, thetas)
-        rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y), np.abs(thetas))
-        hits += int((gain > epsilon + rounding).sum())
+        worse = np.flatnonzero(gain > epsilon)
+        rounding = 1e-13 * np.einsum("bd,bd->b", np.abs(y[worse]), np.abs(thetas[worse]))
+        hits += int((gain[worse] > epsilon + rounding).sum())
         made += len(thetas)
     return hits, made
 
@@ -334,14 +337,12 @@ def over_noise(posterior: GaussianPosterior, probability: Callable[[float], floa
     `probability(eta)` is for a covariance divided by eta. It increases with the noise, so that its maximum over each
     half, quarter, eighth, ... of the posterior bounds it there.
     """
-    from scipy.stats import chi2
-
     dof, total, rest = posterior.dof.item(0), 0.0, 1.0
     if dof == np.inf:
         return probability(1.0)
     for _ in range(HALVINGS):
         rest /= 2.0
-        total += rest * probability(float(chi2.ppf(rest, dof)) / dof)
+        total += rest * probability(float(chi_square_quantile(rest, dof)) / dof)
         if rest <= _MAX_REMAINDER * total:
             break
     return total + rest
@@ -355,9 +356,17 @@ def answer_key(z: Array) -> bytes:
 
 def answer_of_key(key: bytes, dim: int) -> Array:
     """Return the answer of a key."""
-    z, half = np.zeros(dim), len(key) // 2
-    z[np.frombuffer(key[:half], dtype=np.intp)] = np.frombuffer(key[half:], dtype=np.float64)
+    z = np.zeros(dim)
+    _, components, entries = entries_of_keys([key])
+    z[components] = entries
     return z
+
+
+def entries_of_keys(keys: Collection[bytes]) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Return the numbers of nonzero entries of the answers of keys, and their indices and values, one after another."""
+    sizes = np.array([len(key) // 16 for key in keys], dtype=np.intp)
+    components = np.frombuffer(b"".join(key[: len(key) // 2] for key in keys), dtype=np.intp)
+    return sizes, components, np.frombuffer(b"".join(key[len(key) // 2 :] for key in keys), dtype=np.float64)
 
 
 def check_epsilon(epsilon: float) -> None:

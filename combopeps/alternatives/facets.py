@@ -14,22 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import inf, isnan, log, sqrt
+from math import inf, isnan
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _kernels as kernels
+from combopeps.alternatives._kernels import BLOCK, compute_slack, reduce_slack
 from combopeps.errors import SamplerCapError
 from combopeps.oracles.base import Array, Sparse
 from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.posterior.normal_tails import log_ndtr
 from combopeps.posterior.parameter_space import ParameterSpace, RealSpace
 from combopeps.random import stream_from
+from combopeps.utils.jit import exp, log, njit, sqrt
 
 Rows = tuple[int, NDArray[np.int64], NDArray[np.int32], Array]
 Index = NDArray[np.int64]
 
+_MIN_WIDTH_RATIO = 1e-6  # new width over old: below it, too many digits have cancelled
 _RECOMPUTE_EVERY = 4096  # syncs: rounding errors of the updates stay small in between
 _SLACK_EVERY = 64  # syncs between two computations of the slack, which only shrinks in between
 _MAX_ENTRIES_FOR_SLACK = 8  # mean entries of a facet, up to which keeping the slack saves time
@@ -115,7 +119,7 @@ class Facets:
 
     def _allocate(self, size: int) -> None:
         self.gap, self.width, self.log_w, self._weight = np.zeros(size), np.ones(size), np.zeros(size), np.zeros(size)
-        self._blocks = np.zeros(size // kernels.BLOCK + 1)
+        self._blocks = np.zeros(size // BLOCK + 1)
         self._stale = np.zeros(len(self._blocks), dtype=bool)
 
     def _reset(self) -> None:
@@ -197,7 +201,7 @@ class Facets:
             self._indptr = np.resize(self._indptr, capacity)
             for name in ("gap", "width", "log_w", "_weight"):
                 setattr(self, name, np.resize(getattr(self, name), capacity))
-            self._blocks = np.resize(self._blocks, capacity // kernels.BLOCK + 1)
+            self._blocks = np.resize(self._blocks, capacity // BLOCK + 1)
             self._stale = np.zeros(len(self._blocks), dtype=bool)
         if entries > len(self._indices):
             capacity = max(entries, 2 * len(self._indices))
@@ -232,19 +236,19 @@ class Facets:
             self._build_index(len(theta))
         else:
             (last_theta, last_variance), (column, facet, value) = self._last, self._index
-            total = kernels.update_weights(
+            total = update_weights(
                 theta, variance, last_theta, last_variance, column, facet, value, self.rows, eta, self.gap, self.width,
                 self.log_w, self.weights.reference, self._weight, self._blocks, self._stale, self.slack,
             )  # fmt: skip
             if self.slack.shape[1] and self._syncs % _SLACK_EVERY == 0:
-                kernels.compute_slack(self._indexed, *self.rows[1:], self.gap, self.slack)
+                compute_slack(self._indexed, *self.rows[1:], self.gap, self.slack)
             if self._updated == self.size:
                 return float(total)
         first = self._updated
         total = self._compute_from(first, theta, variance, eta)
         self._updated = self._indexed  # the few later ones are recomputed at each sync
         if first == 0 and self.slack.shape[1]:
-            kernels.compute_slack(self._indexed, *self.rows[1:], self.gap, self.slack)
+            compute_slack(self._indexed, *self.rows[1:], self.gap, self.slack)
         return total
 
     def _compute_from(self, first: int, theta: Array, spread: Array, eta: float) -> float:
@@ -288,9 +292,9 @@ class Facets:
         """
         weights, work = self.weights, self._indptr[self.size] * (1.0 if out.ndim == 1 else self.entries)
         if work <= _MAX_EXACT_PRODUCTS:
-            kernels.information(self.rows, weights.each, self.width, out)
+            information(self.rows, weights.each, self.width, out)
         else:
-            kernels.sampled_information(
+            sampled_information(
                 self.rows, weights.each, weights.blocks, weights.total, self.width, shift, _SAMPLED_FACETS, out
             )
 
@@ -374,12 +378,114 @@ def draw_from_union(
     low, high = (
         (_NO_BOUNDS, _NO_BOUNDS) if space is None or isinstance(space, RealSpace) else space.bounds(posterior.dim)
     )
-    thetas = np.empty((n, posterior.dim))
+    thetas, d = np.empty((n, posterior.dim)), posterior.dim
+    scratch = np.zeros(d, np.bool_), np.empty(d, np.int64), np.empty(facets.size, np.int64)
     filled, proposals, acceptance_sum, acceptance_squares, evaluated = kernels.karp_luby(
         stream_from(rng), facets.rows, facets.index, posterior.theta_hat[0], posterior.spread[0], eta, facets.gap,
-        facets.width, weights.each, weights.blocks, weights.total, facets.slack, low, high, cap, thetas,
+        facets.width, weights.each, weights.blocks, weights.total, facets.slack, low, high, cap, scratch, thetas,
     )  # fmt: skip
     if eta == facets.eta and proposals:
         last, mean = evaluated / proposals, facets.evaluated_per_draw
         facets.evaluated_per_draw = mean + _SMOOTHING * (last - mean) if mean else last
     return Draws(thetas[:filled], proposals, weights.log_mass, acceptance_sum, acceptance_squares)
+
+
+# Kernels that are called in every round: arguments as in `combopeps.alternatives._kernels`.
+
+
+@njit(inner=True)
+def _sum_block(b, size, weight):
+    """Sum the weights of a block in the order of the facets, in Python as in compiled code."""
+    total = 0.0
+    for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
+        total += weight[f]
+    return total
+
+
+def _count_update_steps(theta, variance, last_theta, last_variance, column, facet, *_):
+    return len(theta) + 4 * len(facet)
+
+
+@njit(steps=_count_update_steps)
+def update_weights(
+    theta, variance, last_theta, last_variance, column, facet, value, rows, eta, gap, width, log_w, reference, weight,
+    blocks, stale, slack,
+):  # fmt: skip
+    """Update gaps, widths and weights after a change of some components; return the sum of all weights.
+
+    `last_theta` and `last_variance` hold the values of the last call; `column, facet, value` is the transpose of the
+    rows. `stale` marks blocks whose sums are to be recomputed.
+    """
+    size, indptr, indices, data = rows
+    for i in range(len(theta)):
+        shift, growth = theta[i] - last_theta[i], variance[i] - last_variance[i]
+        if shift == 0.0 and growth == 0.0:
+            continue
+        last_theta[i], last_variance[i] = theta[i], variance[i]
+        for p in range(column[i], column[i + 1]):
+            f, v = facet[p], value[p]
+            gap[f] -= v * shift
+            old_width, width[f] = width[f], width[f] + v * v * growth
+            if width[f] < _MIN_WIDTH_RATIO * old_width:
+                gap[f], width[f] = 0.0, 0.0
+                for q in range(indptr[f], indptr[f + 1]):
+                    j = indices[q]
+                    gap[f] -= data[q] * last_theta[j]
+                    width[f] += data[q] * data[q] * last_variance[j]
+            log_w[f] = log_ndtr(-gap[f] * sqrt(eta / width[f]))
+            weight[f] = exp(log_w[f] - reference)
+            stale[f // BLOCK] = True
+            if slack.shape[1] > 0:
+                reduce_slack(f, indptr, indices, data, gap, slack)
+    total = 0.0
+    for b in range((size + BLOCK - 1) // BLOCK):
+        if stale[b]:
+            blocks[b] = _sum_block(b, size, weight)
+            stale[b] = False
+        total += blocks[b]
+    return total
+
+
+def _count_information_steps(rows, weight, width, out):
+    return rows[1][rows[0]] * (1 if out.ndim == 1 else len(out))
+
+
+@njit(steps=_count_information_steps)
+def information(rows, weight, width, out):
+    """Compute sum_f weight_f y_f y_f' / width_f into `out`; the diagonal only if `out` has one axis."""
+    out[:] = 0.0
+    for f in range(rows[0]):
+        if weight[f] > 0.0:
+            _add_outer_product(f, rows, weight[f] / width[f], out)
+
+
+@njit
+def sampled_information(rows, weight, blocks, total, width, shift, picks, out):
+    """Estimate `information` from `picks` facets, drawn in proportion to their weights by systematic sampling.
+
+    The points are (shift + k) total / picks, k = 0, 1, ..., on the cumulative weights.
+    """
+    size, out[:] = rows[0], 0.0
+    step = total / picks
+    target, reached = shift * step, 0.0
+    for b in range((size + BLOCK - 1) // BLOCK):
+        if reached + blocks[b] <= target:
+            reached += blocks[b]
+            continue
+        for f in range(b * BLOCK, min(size, (b + 1) * BLOCK)):
+            reached += weight[f]
+            while target < reached:
+                _add_outer_product(f, rows, 1.0 / width[f], out)
+                target += step
+
+
+@njit(inner=True)
+def _add_outer_product(f, rows, factor, out):
+    """Add factor y_f y_f' to `out`, or its diagonal."""
+    _, indptr, indices, data = rows
+    for p in range(indptr[f], indptr[f + 1]):
+        if out.ndim == 1:
+            out[indices[p]] += factor * data[p] * data[p]
+        else:
+            for q in range(indptr[f], indptr[f + 1]):
+                out[indices[p], indices[q]] += factor * data[p] * data[q]

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from combopeps.alternatives import _kernels as kernels
-from combopeps.alternatives._kernels import BLOCK, compute_weights, information, sum_weights
+from combopeps.alternatives._kernels import BLOCK, compute_weights, sum_weights
 from combopeps.alternatives.answer_cache import AnswerCache
 from combopeps.alternatives.base import Alternatives, AlternativeSampler, SamplingTask, move_off_boundary
 from combopeps.alternatives.budgeted_cone import BudgetedCone, cone_of
 from combopeps.alternatives.cone import Cone
+from combopeps.alternatives.facets import information
 from combopeps.errors import NoAlternativeError, OracleError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array, Sparse
 from combopeps.oracles.runtime_checks import ConsistencyCheck
@@ -32,7 +33,7 @@ _MAX_CACHED_ENTRIES = 1 << 20  # nonzeros of cached lists, about 12 MB; beyond, 
 _MAX_UNSEARCHED_FACETS = 256  # facets from alternatives alone; beyond, the half of less weight is removed
 
 
-@njit(cache=True, nogil=True)  # in this file: it is called once per round
+@njit  # in this file: it is called once per round
 def _information_batch(sizes: Any, indptr: Any, indices: Any, data: Any, theta_hat: Any, spread: Any, out: Any) -> None:
     """Compute `information` of R replications with few facets each; out is (R, d) or (R, d, d)."""
     capacity = indptr.shape[1] - 1

@@ -281,7 +281,8 @@ class Campaign(Session):
         If anything fails, the state is restored from the store before its next use. An empty sequence is committed,
         too: it repeats an event that another process wrote, and waits until that is durable.
         """
-        warned = self._warn_of(events)
+        if self._group is None:  # the status lists the conflicts that a group commit causes
+            self._warn_of(events)
         self._is_valid = False
         labels, signature = self.problem.arms.labels, _signature(self.author)
         if events and isinstance(events[0], Looked) and not self.rule.requests_measurements:
@@ -290,19 +291,12 @@ class Campaign(Session):
         for event in events:  # a look comes first, and stores the state of the rule before the other events are applied
             rule_state = self._rule_state() if isinstance(event, Looked) else None
             new += [record | signature for record in records.encode(event, labels, rule_state)]
-        self._apply(events, warned)
+        self._apply(events)
         if self._group is not None:
             self._group += new
             self._is_valid = True
         else:
             self._append(new)
-
-    def _warn_of(self, events: Sequence[Event], take_in: bool = False) -> bool:
-        """Warn of new conflicts only: the process that recorded the other results may have warned of theirs.
-
-        A group commit does not warn: the status lists the conflicts.
-        """
-        return False if self._group is not None else super()._warn_of(events, take_in)
 
     def _append(self, new: list[Record]) -> None:
         """Append records to the store, and save a checkpoint when one is due."""
@@ -352,6 +346,7 @@ class Campaign(Session):
         except (ComboPepsError, ValueError) as cause:
             number = self._event + 1
             raise StateFileError(f"{self.store}, event {number}: {cause}", number) from None
+        self._diagnostics.warned_elsewhere = True
         self._cursor, self._read_at, self._is_valid = page.end, monotonic(), True
         return len(page.events)
 

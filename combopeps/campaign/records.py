@@ -52,7 +52,7 @@ from combopeps.session.events import (
     Told,
     is_valid_name,
 )
-from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading, measured_numbers
+from combopeps.session.queries import Ledger, Query, QueryFactory, Reading, Readings, check_reading
 from combopeps.stopping.registry import RULES
 from combopeps.utils.formatting import to_json_data
 from combopeps.utils.state_dict import StateDict
@@ -194,7 +194,7 @@ def encode(event: Event, labels: Sequence[Any], rule_state: StateDict | None = N
         return [{"kind": "tell", "id": query.id, "labels": [json_label(labels[arm]) for arm in query.arms]} | results]
     if isinstance(event, Asked):
         queries = [
-            {"id": query.id, "measured": list(measured_numbers(query)), "label": to_json_data(query.label)}
+            {"id": query.id, "measured": list(query.measured), "label": to_json_data(query.label)}
             for query in event.queries
         ]
         return [{"kind": "ask", "queries": queries} | ({} if event.lease is None else _encode_lease(event.lease))]

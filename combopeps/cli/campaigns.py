@@ -24,6 +24,7 @@ from combopeps.server.launch import serve
 from combopeps.session.events import is_valid_name
 from combopeps.session.measurement_table import TableSummary, read_action_results, read_results
 from combopeps.session.result import Status
+from combopeps.stopping.registry import level_text
 from combopeps.utils.formatting import to_json_data
 from combopeps.utils.label_format import label_text
 from combopeps.utils.label_index import LabelIndex
@@ -152,10 +153,7 @@ def run_status(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             {
-                "answer": to_json_data(status.answer),
-                "runner_up": to_json_data(status.runner_up),
-                "error_probability": to_json_data(status.error_probability),
-                "error_interval": [*status.error_interval],
+                **text.recommendation_json(status),
                 "top_answers": to_json_data(status.top_answers),
                 "delta": status.delta,
                 "epsilon": status.epsilon,
@@ -177,14 +175,13 @@ def run_status(args: argparse.Namespace) -> int:
 
 def _print_text(status: Status, campaign: Campaign, args: argparse.Namespace) -> None:
     oracle = text.action_oracle(campaign.problem)
-    print(f"answer so far  {text.answer_text(status.answer, campaign.problem.oracle)}")
-    print(f"runner-up      {text.answer_text(status.runner_up, campaign.problem.oracle)}")
+    for name, line in text.recommendation_lines(status, campaign.problem.oracle, status.epsilon):
+        print(f"{'answer so far' if name == 'answer' else name:<14} {line}")
     print(f"samples        {text.samples_text(status.samples, status.actions)}")
-    print(f"estimate       {text.estimate_text(status, status.epsilon)}")
     if status.stop:
         print(f"stop           yes: {status.claim}")
     else:
-        level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
+        level = level_text(campaign.stopping, status.delta, status.epsilon)
         print(f"stop           not yet: the rule {campaign.stopping!r} at {level} is not satisfied")
     if status.noise_estimate is not None:
         print(f"noise          {status.noise_estimate}")

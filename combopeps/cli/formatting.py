@@ -24,7 +24,7 @@ from combopeps.problem import Problem
 from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation
-from combopeps.utils.formatting import to_json_data
+from combopeps.utils.formatting import mean_std_text, to_json_data
 from combopeps.utils.label_format import label_text as label_text
 from combopeps.viz.text_descriptions import action_oracle as action_oracle
 from combopeps.viz.text_descriptions import answer_text as answer_text
@@ -142,7 +142,28 @@ def origin_of(instance: Instance) -> dict[str, str | None]:
     return {"mean": origin} if isinstance(oracle, (TopKOracle, KnapsackOracle, PartitionOracle)) else {}
 
 
-def estimate_text(found: Recommendation, epsilon: float) -> str:
-    """Return a sentence on the error probability."""
+def recommendation_lines(found: Recommendation, oracle: ArgmaxOracle, epsilon: float) -> list[tuple[str, str]]:
+    """Return the answer, its value, the runner-up, the gap and the probability and cost of an error, with headings."""
     wrong = "wrong" if epsilon == 0 else f"worse than the best by more than {epsilon:g}"
-    return f"{wrong} with posterior probability {found.error_text}"
+    runner_up = answer_text(found.runner_up, oracle)
+    if found.runner_up is not None:
+        runner_up += f", value {mean_std_text(found.runner_up_value, found.runner_up_value_std)}"
+    return [
+        ("answer", answer_text(found.answer, oracle)),
+        ("value", found.value_text),
+        ("runner-up", runner_up),
+        ("gap", found.gap_text),
+        ("estimate", f"{wrong} with posterior probability {found.error_text}; expected loss {found.loss_text}"),
+    ]
+
+
+RECOMMENDATION_FIELDS = (
+    "objective", "value", "value_std", "runner_up_value", "runner_up_value_std", "gap", "gap_std", "expected_loss",
+    "loss_interval", "error_probability", "error_interval",
+)  # fmt: skip
+
+
+def recommendation_json(found: Recommendation) -> dict[str, Any]:
+    """Return the answer, the runner-up and the numbers about them as JSON data."""
+    answers = {"answer": to_json_data(found.answer), "runner_up": to_json_data(found.runner_up)}
+    return answers | {name: to_json_data(getattr(found, name)) for name in RECOMMENDATION_FIELDS}

@@ -18,12 +18,11 @@ from itertools import takewhile
 from combopeps.cli.options import ERROR, INTERRUPTED, NOT_CERTAIN, NOT_SHOWN, OK, USAGE_ERROR
 from combopeps.cli.output import mask_passwords, print_error, replace_closed_streams, stdout_to_stderr, to_json, write
 from combopeps.cli.parser import UsageError, parser
-from combopeps.utils.jit import disable_compilation
 
 # These succeed once they have changed the state file, even if their output cannot be written: if they failed then, the
 # caller would repeat them, and results would count twice.
 _RECORDING_COMMANDS = ("init", "tell", "observe", "abandon", "correct", "retract", "copy")
-_READING_COMMANDS = ("list", "show", "status")
+_COMMANDS_WITHOUT_COMPILATION = ("show", "status")  # compilation would take longer than they do
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,8 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: print_error(f"warning: {message}")
             args = parser().parse_args(words)
-            # Compilation takes longer than these commands; but with `argv`, the process may go on after the command.
-            if argv is None and args.command in _READING_COMMANDS:
+            if argv is None and args.command in _COMMANDS_WITHOUT_COMPILATION:  # with `argv` the process may go on
+                from combopeps.utils.jit import disable_compilation  # imports numpy, which --help does not need
+
                 disable_compilation()
             with nullcontext() if args.command in ("bench", "serve") else stdout_to_stderr():
                 code = getattr(import_module(args.module), f"run_{args.command}")(args)

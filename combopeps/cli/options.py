@@ -1,4 +1,4 @@
-"""Exit codes, parsers of option values, and options that several commands share.
+"""Exit codes, parsers of option values, options that several commands share, and the command `list` of their names.
 
 Heavy packages are imported inside functions only, so that `--help` is fast.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from typing import Any
+
+from combopeps.cli.output import print_result
 
 UNKNOWN = "unknown"  # value of --noise: the size of the noise is estimated
 OK, ERROR, USAGE_ERROR, NOT_CERTAIN, NOT_SHOWN, INTERRUPTED = 0, 1, 2, 3, 4, 130  # exit codes
@@ -30,6 +32,22 @@ def registered(kind: str) -> dict[str, Any]:
     from combopeps.alternatives.registry import SAMPLERS
 
     return dict(SAMPLERS)
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Print all stored instances with size and title, or all names of a kind with the first line of their docs."""
+    if args.what == "instances":
+        from combopeps.io.bundled import read_index
+
+        rows = [entry._asdict() for entry in read_index()]
+        lines = ["{name:<16} d = {d:<5} |Z| = {size:<20} {title}".format(**row) for row in rows]
+        lines.append("\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5")
+    else:
+        names = registered(args.what)
+        rows = [{"name": name, "about": (names[name].__doc__ or "").strip().partition("\n")[0]} for name in names]
+        lines = ["{name:<16} {about}".format(**row) for row in rows]
+    print_result(args.json, {args.what: rows}, lines)
+    return OK
 
 
 def registered_name(kind: str, text: str) -> str:

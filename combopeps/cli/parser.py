@@ -97,7 +97,7 @@ def _add(commands: Any, module: str, name: str, summary: str, example: str, more
 
 def _add_show(commands: Any) -> None:
     names = _add(
-        commands, "show", "list", "the instances of the package, or its policies, rules, samplers or noises",
+        commands, "options", "list", "the instances of the package, or its policies, rules, samplers or noises",
         "combopeps list\ncombopeps list policies",
     )  # fmt: skip
     names.add_argument(

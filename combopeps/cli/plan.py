@@ -79,7 +79,7 @@ def _theta(instance: Instance, args: argparse.Namespace) -> tuple[Any, Any, str]
     table = read_rows(args.theta)
     table.faults.check()
     book, theta, std = LabelIndex(instance.labels, instance.oracle), dict[Any, float](), dict[Any, float]()
-    for words, value, sem in zip(table.labels, table.values, table.sems, strict=True):
+    for words, value, sem, _ in table.rows:
         label = book.by_words([word.strip() for word in (words if isinstance(words, tuple) else (words,))])
         if label in theta:
             raise ParameterError(f"{args.theta}: {label!r:.60} stands there twice")

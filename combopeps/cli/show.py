@@ -1,4 +1,4 @@
-"""Commands `list` and `show`: names of instances, policies and rules, and the facts about one instance."""
+"""Command `show`: the facts about one instance."""
 
 from __future__ import annotations
 
@@ -7,36 +7,18 @@ from math import isinf
 from typing import Any
 
 from combopeps.cli.formatting import actions_text, answer_text, origin_of, scales_text, size_text, stated_json
-from combopeps.cli.options import OK, registered
-from combopeps.cli.output import print_json, print_result, printable
+from combopeps.cli.options import OK
+from combopeps.cli.output import print_json, printable
 from combopeps.cli.parser import MAX_DIM_OF_TAU_STAR
 from combopeps.cli.problem_source import load
 from combopeps.errors import ComboPepsError
 from combopeps.io.instance import Instance
-from combopeps.io.instance_files import list_instances, load_instance
 from combopeps.oracles.constrained_argmax import second_best
 from combopeps.problem import Problem
 from combopeps.stopping.lower_bound import least_expected_cost, lower_bound
 from combopeps.utils.formatting import to_json_data
 
 _DELTA = 0.05  # of the lower bound of the expected cost
-
-
-def run_list(args: argparse.Namespace) -> int:
-    """Print all stored instances with size and title, or all names of a kind with the first line of their docs."""
-    if args.what != "instances":
-        summaries = {
-            name: (entry.__doc__ or "").strip().partition("\n")[0] for name, entry in registered(args.what).items()
-        }
-        rows = [{"name": name, "about": line} for name, line in summaries.items()]
-        print_result(args.json, {args.what: rows}, (f"{name:<16} {line}" for name, line in summaries.items()))
-        return OK
-    loaded = [load_instance(name) for name in list_instances()]
-    rows = [{"name": i.name, "d": i.oracle.dim, "size": size_text(i.oracle), "title": i.title} for i in loaded]
-    lines = ["{name:<16} d = {d:<5} |Z| = {size:<20} {title}".format(**row) for row in rows]
-    generated = "\nmade to order, e.g.: grid:n=20,seed=1  topk:d=500,k=10  matching:n=40,degree=5"
-    print_result(args.json, {"instances": rows}, [*lines, generated])
-    return OK
 
 
 def run_show(args: argparse.Namespace) -> int:

@@ -12,12 +12,12 @@ import numpy as np
 
 from combopeps.alternatives.registry import SAMPLERS
 from combopeps.cli.formatting import (
-    answer_text,
     difference_text,
-    estimate_text,
     origin_of,
     pulls_chart,
     pulls_json,
+    recommendation_json,
+    recommendation_lines,
     samples_text,
 )
 from combopeps.cli.options import INTERRUPTED, NOT_CERTAIN, OK
@@ -90,11 +90,8 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
     return {
         "problem": instance.name,
         **origin_of(instance),
-        "answer": to_json_data(result.answer),
-        "runner_up": to_json_data(result.runner_up),
-        "error_probability": to_json_data(result.error_probability),
-        "error_interval": [*result.error_interval],
-        "leaders": to_json_data(result.top_answers),
+        **recommendation_json(result),
+        "top_answers": to_json_data(result.top_answers),
         "samples": result.samples,
         "actions": result.actions,
         "cost": result.cost,
@@ -116,14 +113,13 @@ def _document(instance: Instance, theta: Any, result: Result, args: argparse.Nam
 
 
 def _print_text(instance: Instance, result: Result, document: dict[str, Any], args: argparse.Namespace) -> None:
-    print(f"answer      {answer_text(result.answer, instance.oracle)}")
-    print(f"runner-up   {answer_text(result.runner_up, instance.oracle)}")
+    for name, line in recommendation_lines(result, instance.oracle, result.epsilon):
+        print(f"{name:<11} {line}")
     spent = f" at a cost of {result.cost:g}" if instance.problem.costs_differ or result.actions is not None else ""
     print(f"samples     {samples_text(result.samples, result.actions)}{spent}, ended by: {result.stop_reason}")
     print(f"claim       {result.claim}")
     if result.warning:
         print(f"warning     {result.warning}")
-    print(f"estimate    {estimate_text(result, result.epsilon)}")
     verdict = "right" if document["correct"] else "WRONG"
     if not document["correct"] and document["loss"] <= result.epsilon:
         verdict = f"worse than the best by {document['loss']:.4g}, which epsilon allows"

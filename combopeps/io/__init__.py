@@ -1,10 +1,16 @@
 """Instances, bundled and generated, and readers of files: networks, items, tables and integer programs."""
 
-from combopeps.io.instance import Instance
-from combopeps.io.instance_files import list_instances, load_instance, save_instance
-from combopeps.io.items import read_groups, read_items, read_knapsack, read_table
-from combopeps.io.networks import read_network, read_tree
-from combopeps.io.programs import read_program
+from typing import TYPE_CHECKING
+
+from combopeps.utils import import_on_first_use
+
+if TYPE_CHECKING:
+    from combopeps.io.bundled import list_instances
+    from combopeps.io.instance import Instance
+    from combopeps.io.instance_files import load_instance, save_instance
+    from combopeps.io.items import read_groups, read_items, read_knapsack, read_table
+    from combopeps.io.networks import read_network, read_tree
+    from combopeps.io.programs import read_program
 
 __all__ = [
     "Instance",
@@ -19,3 +25,17 @@ __all__ = [
     "read_tree",
     "save_instance",
 ]
+
+# `combopeps list` needs the index only.
+if not TYPE_CHECKING:
+    __getattr__ = import_on_first_use(
+        __name__,
+        {
+            "bundled": "list_instances",
+            "instance": "Instance",
+            "instance_files": "load_instance save_instance",
+            "items": "read_groups read_items read_knapsack read_table",
+            "networks": "read_network read_tree",
+            "programs": "read_program",
+        },
+    )

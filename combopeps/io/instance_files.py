@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from combopeps.errors import InstanceError
+from combopeps.io.bundled import bundled_folder, list_instances
 from combopeps.io.instance import Instance
 from combopeps.io.oracle_kinds import as_json, labels_as_json, read_actions, read_oracle, write_actions, write_oracle
 from combopeps.io.parsing import Field, parse_json, read_text
@@ -241,17 +242,6 @@ def _finite_or_none(bound: float) -> float | None:
     return None if np.isinf(bound) else bound
 
 
-def list_instances() -> list[str]:
-    """Return the names of the bundled instances.
-
-    Examples
-    --------
-    >>> "soare" in list_instances()
-    True
-    """
-    return sorted(path.stem for path in _bundled_folder().glob("*.json"))
-
-
 def load_instance(name: str | os.PathLike[str]) -> Instance:
     """Load a bundled instance, generate one, or read one from a file.
 
@@ -282,7 +272,7 @@ def load_instance(name: str | os.PathLike[str]) -> Instance:
         raise InstanceError(
             f"no instance is called {name!r:.80}; did you mean {', '.join(near)}? A file's name ends in .json"
         )
-    return _load_file(_bundled_folder() / f"{name}.json")
+    return _load_file(bundled_folder() / f"{name}.json")
 
 
 def save_instance(instance: Instance, path: str | os.PathLike[str]) -> None:
@@ -314,13 +304,6 @@ def _load_file(path: Path) -> Instance:
         return from_document(document)
     except InstanceError as error:
         raise InstanceError(f"{path}: {error}", error.field) from error
-
-
-def _bundled_folder() -> Path:
-    """Return the folder of bundled instances: inside an installed package, or at the root of a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "_instances"
-    return installed if installed.is_dir() else package.parent / "instances"
 
 
 def _format_json(value: Any, indent: str = "") -> str:

@@ -29,6 +29,7 @@ from combopeps.oracles import (
     MatchingOracle,
     MilpOracle,
     PartitionOracle,
+    ProductOracle,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
@@ -371,6 +372,22 @@ def _write_cpsat(oracle: CpSatOracle) -> dict[str, Any]:
     return document | _time_limit_field(oracle)
 
 
+def _read_product(field: Field) -> tuple[ArgmaxOracle, None]:
+    part = field.record({"oracles"}, {"names"})
+    oracles = [read_oracle(entry)[0] for entry in part["oracles"].items()]
+    if part["names"].value is None:
+        return ProductOracle(oracles), None
+    names = part["names"].labels()
+    if len(names) != len(oracles):
+        part["names"].fail(f"must be {len(oracles)} names, one per oracle, got {len(names)}")
+    return ProductOracle(dict(zip(names, oracles, strict=True))), None
+
+
+def _write_product(oracle: ProductOracle) -> dict[str, Any]:
+    names = {} if oracle.is_listed else {"names": as_json(tuple(oracle.oracles))}
+    return names | {"oracles": [write_oracle(one) for one in oracle.oracles.values()]}
+
+
 def _read_model(field: Field) -> CpModel:
     """Parse the text form of a model, a list of lines; no code in it is run."""
     try:
@@ -457,6 +474,7 @@ KINDS: dict[str, OracleKind] = {
     "knapsack": OracleKind(KnapsackOracle, _write_knapsack, _read_knapsack),
     "milp": OracleKind(MilpOracle, _write_milp, _read_milp),
     "cp-sat": OracleKind(CpSatOracle, _write_cpsat, _read_cpsat),
+    "product": OracleKind(ProductOracle, _write_product, _read_product),
 }
 
 

@@ -1,10 +1,6 @@
-"""Compiled loops on graphs (numba): routes, simple walks, dominators and spanning trees.
+"""Compiled loops on graphs (numba): simple walks, dominators and spanning trees.
 
-Imported on first use, so that importing the package stays light.
-
-**Route networks.** Nodes are 0 .. n-1, the source is 0 and the target n-1. Arcs are grouped by head on an acyclic graph
-and by tail otherwise: the arcs of node v are `indptr[v] : indptr[v + 1]`. Arc e goes from `tails[e]` to `heads[e]`, and
-its length is coordinate `component[e]` of theta (in an undirected graph two arcs share a coordinate).
+Imported on first use, so that importing the package stays light. `combopeps.oracles.path` describes route networks.
 
 **Dominators.** Node v dominates u from a root if every walk from the root to u visits v. On a graph with cycles, an arc
 (u, v) is on no simple s-t route if v dominates u from s, because the route has visited v before u; nor if u dominates v
@@ -24,7 +20,7 @@ from combopeps.utils.jit import njit
 _ROUNDING = 1e-13  # as in `base.strictly_better`
 
 
-@njit(cache=True, nogil=True)
+@njit
 def topk_membership(thetas, z, k):
     """Test per row whether min theta over chosen items >= max over others; and whether z has k ones, else zeros.
 
@@ -55,7 +51,7 @@ def topk_membership(thetas, z, k):
     return is_best, True
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda indptr, heads: 2 * (len(indptr) + len(heads)))
 def topological_order(indptr, heads):
     """Return a topological order (Kahn's algorithm); it has fewer than n nodes exactly if there is a cycle."""
     n = len(indptr) - 1
@@ -80,7 +76,7 @@ def topological_order(indptr, heads):
     return order[:size]
 
 
-@njit(cache=True, nogil=True)
+@njit(steps=lambda indptr, tails: 3 * (len(indptr) + len(tails)))
 def log_route_count(indptr, tails):
     """Return ln of the number of source-target routes of an acyclic graph with nodes in topological order."""
     log_count = np.full(len(indptr) - 1, -np.inf)
@@ -91,141 +87,7 @@ def log_route_count(indptr, tails):
     return log_count[-1]
 
 
-@njit(cache=True, nogil=True)
-def dag_routes(indptr, tails, heads, component, thetas, unit, best):
-    """argmax_z z @ theta over routes of an acyclic graph, by dynamic programming; written into the zeros of `best`.
-
-    Each node reduces its entering arcs to two scalars, which compiles to selects: a branch would be mispredicted half
-    of the time.
-    """
-    n = len(indptr) - 1
-    cost = np.empty(n)
-    entry = np.empty(n, np.int64)
-    for b in range(len(thetas)):
-        theta = thetas[b]
-        cost[0] = 0.0
-        for v in range(1, n):
-            low, arc = np.inf, indptr[v]
-            for e in range(indptr[v], indptr[v + 1]):
-                candidate = cost[tails[e]] - unit * theta[component[e]]
-                better = candidate < low
-                low = candidate if better else low
-                arc = e if better else arc
-            cost[v], entry[v] = low, arc
-        _mark_route(entry, tails, component, n - 1, best[b], unit)
-
-
-@njit(cache=True, nogil=True)
-def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
-    """argmax_z z @ theta over simple routes, theta >= 0, by Dijkstra's algorithm; written into the zeros of `best`."""
-    n = len(indptr) - 1
-    cost = np.empty(n)
-    entry = np.empty(n, np.int64)
-    settled = np.empty(n, np.bool_)
-    keys = np.empty(len(heads) + 1)
-    nodes = np.empty(len(heads) + 1, np.int64)
-    for b in range(len(thetas)):
-        theta = thetas[b]
-        cost[:] = np.inf
-        cost[0] = 0.0
-        settled[:] = False
-        keys[0], nodes[0], size = 0.0, 0, 1
-        while True:
-            u = nodes[0]
-            size = _heap_pop(keys, nodes, size)
-            if u == n - 1:
-                break
-            if settled[u]:
-                continue
-            settled[u] = True
-            for e in range(indptr[u], indptr[u + 1]):
-                candidate = cost[u] - unit * theta[component[e]]
-                if candidate < cost[heads[e]]:
-                    cost[heads[e]] = candidate
-                    entry[heads[e]] = e
-                    size = _heap_push(keys, nodes, size, candidate, heads[e])
-        _mark_route(entry, tails, component, n - 1, best[b], unit)
-
-
-@njit(cache=True, nogil=True)
-def cyclic_walk_bounds(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
-    """Write minus the length of the shortest source-target walk through each component into `best`; theta >= 0.
-
-    The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`.
-    """
-    n = len(indptr) - 1
-    from_source, to_target = np.empty(n), np.empty(n)
-    keys = np.empty(len(heads) + 1)
-    nodes = np.empty(len(heads) + 1, np.int64)
-    all_arcs = np.arange(len(heads))
-    best[:] = -np.inf
-    for b in range(len(thetas)):
-        _distances(0, indptr, all_arcs, heads, component, thetas[b], unit, from_source, keys, nodes)
-        _distances(n - 1, into, arcs_into, tails, component, thetas[b], unit, to_target, keys, nodes)
-        for e in range(len(heads)):
-            a = component[e]
-            best[b, a] = max(best[b, a], unit * thetas[b, a] - from_source[tails[e]] - to_target[heads[e]])
-
-
-@njit(cache=True, nogil=True)
-def _distances(start, indptr, arcs, ends, component, theta, unit, cost, keys, nodes):
-    """Write the distance of every node from `start` into `cost` (Dijkstra); arc e leads to `ends[e]`."""
-    cost[:] = np.inf
-    cost[start] = 0.0
-    keys[0], nodes[0], size = 0.0, start, 1
-    while size:
-        key, u = keys[0], nodes[0]
-        size = _heap_pop(keys, nodes, size)
-        if key > cost[u]:
-            continue
-        for i in range(indptr[u], indptr[u + 1]):
-            e = arcs[i]
-            candidate = key - unit * theta[component[e]]
-            if candidate < cost[ends[e]]:
-                cost[ends[e]] = candidate
-                size = _heap_push(keys, nodes, size, candidate, ends[e])
-
-
-@njit(cache=True, nogil=True)
-def _mark_route(entry, tails, component, node, z, unit):
-    while node != 0:
-        z[component[entry[node]]] = unit
-        node = tails[entry[node]]
-
-
-@njit(cache=True, nogil=True)
-def _heap_push(keys, nodes, size, key, node):
-    i = size
-    while i > 0:
-        parent = (i - 1) >> 1
-        if keys[parent] <= key:
-            break
-        keys[i], nodes[i] = keys[parent], nodes[parent]
-        i = parent
-    keys[i], nodes[i] = key, node
-    return size + 1
-
-
-@njit(cache=True, nogil=True)
-def _heap_pop(keys, nodes, size):
-    size -= 1
-    key, node = keys[size], nodes[size]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and keys[child + 1] < keys[child]:
-            child += 1
-        if keys[child] >= key:
-            break
-        keys[i], nodes[i] = keys[child], nodes[child]
-        i = child
-    keys[i], nodes[i] = key, node
-    return size
-
-
-@njit(cache=True, nogil=True)
+@njit(steps=lambda start, indptr, ends, *_: 4 * len(ends))  # that is a typical number
 def simple_walks(start, indptr, ends, role, max_steps, ptr, arcs, last, count):
     """Enumerate the simple walks from `start` that end at a node of role 1 and otherwise pass nodes of role 0.
 
@@ -254,7 +116,8 @@ def simple_walks(start, indptr, ends, role, max_steps, ptr, arcs, last, count):
         if role[end] == 1:
             if count == len(last) or ptr[count] + depth + 1 > len(arcs):
                 return -1, steps
-            arcs[ptr[count] : ptr[count] + depth + 1] = taken[: depth + 1]
+            for i in range(depth + 1):
+                arcs[ptr[count] + i] = taken[i]
             ptr[count + 1] = ptr[count] + depth + 1
             last[count] = end
             count += 1
@@ -264,7 +127,7 @@ def simple_walks(start, indptr, ends, role, max_steps, ptr, arcs, last, count):
     return count, steps
 
 
-@njit(cache=True, nogil=True)
+@njit
 def head_dominates_tail(root, indptr, ends, tails, heads):
     """Test for every arc whether its head dominates its tail from the root; `indptr` and `ends` are the graph."""
     n = len(indptr) - 1
@@ -300,7 +163,7 @@ def head_dominates_tail(root, indptr, ends, tails, heads):
     return dominates
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _postorder(root, indptr, ends):
     """Return the reachable nodes in postorder of a depth-first search, and the rank of every node (-1: unreachable)."""
     n = len(indptr) - 1
@@ -323,7 +186,7 @@ def _postorder(root, indptr, ends):
     return order[:size], rank
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _entering(n, indptr, ends):
     """Group arcs by head: `sources[into[v] : into[v + 1]]` are the tails of the arcs that enter v."""
     into = np.zeros(n + 1, np.int64)
@@ -338,7 +201,7 @@ def _entering(n, indptr, ends):
     return into, sources
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _intervals(root, order, dominator):
     """Number the nodes in preorder of the dominator tree: v dominates the numbers `first[v] : first[v] + size[v]`."""
     n = len(dominator)
@@ -355,7 +218,7 @@ def _intervals(root, order, dominator):
     return first, size
 
 
-@njit(cache=True, nogil=True)
+@njit
 def best_trees(u, v, n, thetas, unit, best):
     """argmax_z z @ theta over spanning trees, by Boruvka's algorithm; written into the zeros of `best`.
 
@@ -386,7 +249,7 @@ def best_trees(u, v, n, thetas, unit, best):
             size = _drop_inner_edges(part, size, a, b, edge, cost)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def tree_membership(u, v, n, z, thetas, unit):
     """Test per row whether the tree z is a best one, by Boruvka's algorithm along edges of z.
 
@@ -425,7 +288,7 @@ def tree_membership(u, v, n, z, thetas, unit):
     return is_best
 
 
-@njit(cache=True, nogil=True)
+@njit
 def tree_membership_dense(u, v, order, parent, above, thetas, unit):
     """Test as `tree_membership` on dense graphs: no edge is better than the worst edge of its path in z.
 
@@ -452,7 +315,7 @@ def tree_membership_dense(u, v, order, parent, above, thetas, unit):
     return is_best
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _init_forest(u, v, theta, unit, a, b, edge, cost):
     """Start Boruvka's algorithm: every node is a tree of the forest, and every edge joins two of them."""
     for e in range(len(u)):
@@ -462,7 +325,7 @@ def _init_forest(u, v, theta, unit, a, b, edge, cost):
         cost[e] = -unit * theta[e]
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _drop_inner_edges(part, size, a, b, edge, cost):
     """Renumber the ends of edges by tree and drop edges inside a tree; return how many are left."""
     kept = 0
@@ -476,13 +339,13 @@ def _drop_inner_edges(part, size, a, b, edge, cost):
     return kept
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _is_better(low, high):
     """Test for a lower cost beyond rounding."""
     return low < high and high - low > _ROUNDING * (abs(high) + abs(low))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _find(root, i):
     """Return the representative of i in a union-find structure, halving the path to it."""
     while root[i] != i:
@@ -491,7 +354,7 @@ def _find(root, i):
     return i
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _unite(root, i, j):
     """Unite two sets of a union-find structure; return False if they were the same."""
     i, j = _find(root, i), _find(root, j)
@@ -499,7 +362,7 @@ def _unite(root, i, j):
     return i != j
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _number_sets(root, size, part):
     """Number the sets of a union-find structure 0, 1, ... into `part`; return how many there are."""
     count = 0
@@ -512,7 +375,7 @@ def _number_sets(root, size, part):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit
 def root_tree(u, v, n, z, unit):
     """Root the tree z at node 0: return its nodes in breadth-first order; parent, edge to it and depth of every node.
 
@@ -550,7 +413,7 @@ def root_tree(u, v, n, z, unit):
     return order, parent, above, depth, reached == n
 
 
-@njit(cache=True, nogil=True)
+@njit
 def count_swaps(u, v, z, parent, above, depth, limit, start):
     """Count the pairs of a tree edge and another edge whose cycle contains it; stops at some number above `limit`.
 
@@ -574,7 +437,7 @@ def count_swaps(u, v, z, parent, above, depth, limit, start):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit
 def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
     """Write rows unit (e_in - e_out), sorted by the removed edge: an update of one edge touches adjacent rows."""
     for e in range(len(u)):
@@ -592,7 +455,7 @@ def list_swaps(u, v, z, parent, above, depth, unit, start, columns, data):
                 data[swap, 1] = -data[swap, 0]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def blocks(u, v, n, z, parent, above, depth):
     """Return the biconnected component (block) of every edge, (m,): edges of one block lie on a common cycle.
 

@@ -25,7 +25,7 @@ _BIDS_PER_ROW = 4  # and round: with near ties, two rows could otherwise outbid 
 _BIDDING_ROUNDS = 2
 
 
-@njit(cache=True, nogil=True)
+@njit
 def best_of_groups(thetas, unit, ptr, quota, exactly, best):
     """Choose the largest unit * theta of every group into `best`; among equal values earlier ones are chosen.
 
@@ -54,7 +54,7 @@ def best_of_groups(thetas, unit, ptr, quota, exactly, best):
                 ties_left -= tied
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _kth_largest_sorted(theta, unit, largest):
     """Return the k-th largest unit * theta, k = len(largest), and how many equal to it are among the k largest."""
     largest[:] = -np.inf
@@ -70,7 +70,7 @@ def _kth_largest_sorted(theta, unit, largest):
     return low, ties_left
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _kth_largest(values, others, n, k):
     """Return the k-th largest of the first n values, and how many equal to it are among the k largest.
 
@@ -94,7 +94,7 @@ def _kth_largest(values, others, n, k):
             values, others, n, k = others, values, below, k - (n - below)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def groups_membership(thetas, unit, z, ptr, quota, exactly):
     """Test per row whether z is best in every group; and whether z is an answer.
 
@@ -136,7 +136,7 @@ def groups_membership(thetas, unit, z, ptr, quota, exactly):
     return is_best, True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def write_neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
     """Write the neighbours of z minus z as CSR rows into preallocated arrays; return the numbers of rows and entries.
 
@@ -164,7 +164,7 @@ def write_neighbours(unit, z, ptr, quota, exactly, indptr, indices, data):
     return row, entry
 
 
-@njit(cache=True, nogil=True)
+@njit
 def solve_knapsacks(weights, capacity, thetas, best):
     """Solve the knapsack problem per row by dynamic programming, into the zeros of `best`.
 
@@ -191,7 +191,7 @@ def solve_knapsacks(weights, capacity, thetas, best):
                 remaining -= weights[i]
 
 
-@njit(cache=True, nogil=True)
+@njit
 def log_load_count(weights, capacity):
     """Return ln of the number of sets of items within the capacity; counts are rescaled before they overflow."""
     counts = np.zeros(capacity + 1)
@@ -206,7 +206,7 @@ def log_load_count(weights, capacity):
     return log_scale + np.log(counts.sum())
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _cheapest(i, first, column, cost, price):
     """Return the cheapest edge of a row, its reduced cost cost - price, and the second smallest reduced cost."""
     edge, least, second = -1, np.inf, np.inf
@@ -219,7 +219,7 @@ def _cheapest(i, first, column, cost, price):
     return edge, least, second
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _bid(first, column, cost, price, row_of, edge_of, waiting, count):
     """Let each row of `waiting[:count]` take its cheapest column, at a price that makes the second one as cheap.
 
@@ -246,7 +246,7 @@ def _bid(first, column, cost, price, row_of, edge_of, waiting, count):
     return left
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _sift_up(heap, place, key, k):
     """Restore the order of a binary heap whose entry at position k has a smaller key."""
     j = heap[k]
@@ -257,7 +257,7 @@ def _sift_up(heap, place, key, k):
     heap[k], place[j] = j, k
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _pop_min(heap, place, key, size):
     """Remove and return the entry of the smallest key from a heap of this size."""
     least, j, k = heap[0], heap[size - 1], 0
@@ -274,7 +274,7 @@ def _pop_min(heap, place, key, size):
     return least
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via, done, heap, place, touched):
     """Assign row i along the shortest alternating path to a free column; return False if there is none."""
     start, base, size, count, end = i, 0.0, 0, 0, -1
@@ -318,7 +318,7 @@ def _augment(i, first, column, cost, price, row_of, edge_of, tail, distance, via
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit
 def solve_assignments(first, column, columns, order, weights, sign, unit, best):
     """Minimise the sum of sign * weight over assignments of all rows to columns, for every row of `weights`.
 

@@ -87,6 +87,31 @@ class Confusions(NamedTuple):
         return cls(size + log(-expm1(-size)) if size > 1e-9 else -inf, np.zeros(dim))
 
 
+class Block(NamedTuple):
+    """A part of an answer that can be exchanged independently: an answer of another oracle, times a weight.
+
+    Attributes
+    ----------
+    oracle, z
+        The oracle of the part, and its answer.
+    columns
+        Coordinates of the components of that oracle.
+    weight
+        Factor of its entries.
+    """
+
+    oracle: ArgmaxOracle
+    columns: NDArray[np.intp] | slice
+    z: Array
+    weight: float = 1.0
+
+    def embedded(self, answers: Array, dim: int) -> Array:
+        """Return answers of the oracle in all coordinates, (..., d') -> (..., d)."""
+        vectors = np.zeros((*answers.shape[:-1], dim))
+        vectors[..., self.columns] = self.weight * answers
+        return vectors
+
+
 class ArgmaxOracle(ShortRepr, ABC):
     """Linear-maximisation oracle of a finite set Z of vectors.
 
@@ -141,6 +166,26 @@ class ArgmaxOracle(ShortRepr, ABC):
     def components(self) -> tuple[Hashable, ...]:
         """Labels of the coordinates."""
         return self._components
+
+    @property
+    def objective(self) -> Literal["max", "min"]:
+        """Whether the best answer has the largest sum of theta, or the smallest one: the sign of `unit`."""
+        return "max" if self.unit > 0.0 else "min"
+
+    def value(self, vector: ArrayLike, theta: ArrayLike) -> Array:
+        """Return the value of answers in the units of the data, (..., d) -> (...): minus z @ theta if it is minimised.
+
+        Examples
+        --------
+        >>> from combopeps import ShortestPathOracle
+        >>> import networkx as nx
+        >>> oracle = ShortestPathOracle(nx.DiGraph([("a", "b"), ("b", "c")]), "a", "c")
+        >>> lengths = np.array([2.0, 3.0])
+        >>> z = oracle.argmax(lengths)
+        >>> float(z @ lengths), float(oracle.value(z, lengths))
+        (-5.0, 5.0)
+        """
+        return np.asarray(np.sign(self.unit) * (np.asarray(vector) @ np.asarray(theta)) + 0.0)  # no -0.0
 
     def argmax(self, theta: ArrayLike) -> Array:
         """Return the best answer: `(d,) -> (d,)`, or `(B, d) -> (B, d)` with one answer per row."""
@@ -269,6 +314,10 @@ class ArgmaxOracle(ShortRepr, ABC):
         """
         size = self.log_cardinality
         return None if size is None else Confusions.of_all_others(size, self.dim)
+
+    def blocks(self, z: ArrayLike) -> list[Block]:
+        """Return the parts of an answer that can be exchanged independently: by default the answer itself."""
+        return [Block(self, slice(None), as_vector(z, self.dim))]
 
     def through(self, thetas: Array) -> Array | None:
         """Return upper bounds of max {z @ theta : z_a != 0} for every component a, (B, d) -> (B, d).

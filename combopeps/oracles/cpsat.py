@@ -78,7 +78,7 @@ class CpSatOracle(ArgmaxOracle):
         by_label = _as_variables(variables)
         super().__init__(by_label)
         self._indices = _variable_indices(model, by_label)
-        self.objective, self.time_limit = objective, as_seconds(time_limit)
+        self.time_limit = as_seconds(time_limit)
         self.unit = 1.0 if objective == "max" else -1.0
         self.resolution = 1e-12 + 8 * self.dim * 2.0**-_COEFFICIENT_BITS
         copy: Any = model.clone()

@@ -34,18 +34,13 @@ _PLAIN_NUMBER = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class RouteNetwork:
-    """The arcs that can be on a route, as described in `_graph_kernels` (source 0, target n-1)."""
+    """The arcs that can be on a route, as described in `combopeps.oracles.path` (source 0, target n-1)."""
 
     indptr: Index
     tails: Index
     heads: Index
     component: Index
     acyclic: bool
-
-    @property
-    def arrays(self) -> tuple[Index, Index, Index, Index]:
-        """The arrays in the order of the kernels' parameters."""
-        return self.indptr, self.tails, self.heads, self.component
 
     @cached_property
     def entering(self) -> tuple[Index, Index]:

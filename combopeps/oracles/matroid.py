@@ -76,7 +76,7 @@ class MatroidOracle(ArgmaxOracle):
         if not isinstance(bases, bool):
             raise ParameterError(f"bases must be True or False (all independent sets), got {bases!r}")
         check_choice("objective", objective, ("min", "max"))
-        self.independent, self.bases, self.objective = independent, bases, objective
+        self.independent, self.bases = independent, bases
         self.antichain = self.exchanges = bases
         self.unit = 1.0 if objective == "max" else -1.0
         self._last_facets: tuple[bytes, Sparse] | None = None  # the last z and its facets, which callers ask for again

@@ -105,7 +105,7 @@ class MilpOracle(ArgmaxOracle):
         check_choice("objective", objective, ("max", "min"))
         check_choice("engine", engine, ("auto", "highs"))
         check_real("gap", gap, 0.0, np.nextafter(1.0, 0.0), "a number in [0, 1)")
-        self.objective, self.gap, self.time_limit = objective, float(gap), as_seconds(time_limit)
+        self.gap, self.time_limit = float(gap), as_seconds(time_limit)
         self._engine_choice = engine
         super().__init__(count_or_labels(series_index(components, "components"), "components"))
         program = as_program(A, lower, upper, bounds, self._components)

@@ -64,7 +64,7 @@ class PartitionOracle(ArgmaxOracle):
         self.groups = _as_groups(groups)
         super().__init__(label for members in self.groups.values() for label in members)
         self.quotas = _as_quotas(quotas, self.groups)
-        self.exactly, self.objective = exactly, objective
+        self.exactly = exactly
         self.antichain = self.exchanges = exactly
         self.unit = 1.0 if objective == "max" else -1.0
         self._sizes = np.array([len(members) for members in self.groups.values()])

@@ -1,4 +1,9 @@
-"""Oracle of the simple routes from a source to a target in a graph."""
+"""Oracle of the simple routes from a source to a target in a graph: dynamic programming, or Dijkstra's algorithm.
+
+In its kernels nodes are 0 .. n-1, the source is 0 and the target n-1. Arcs are grouped by head on an acyclic graph
+and by tail otherwise: the arcs of node v are `indptr[v] : indptr[v + 1]`. Arc e goes from `tails[e]` to `heads[e]`, and
+its length is coordinate `component[e]` of theta (in an undirected graph two arcs share a coordinate).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +22,7 @@ from combopeps.errors import AnswerError, GraphError
 from combopeps.oracles.base import ArgmaxOracle, Array, Confusions, LogCardinality, Sparse
 from combopeps.oracles.input_checks import as_vector, reversed_edge
 from combopeps.utils.formatting import html_of_tuple, short_repr
+from combopeps.utils.jit import njit
 from combopeps.utils.validation import check_choice, check_flag
 
 if TYPE_CHECKING:
@@ -85,14 +91,15 @@ class ShortestPathOracle(ArgmaxOracle):
             check_flag("prune", prune)
         check_graph(graph, source, target)
         labels = edge_labels(graph)
-        self._network, kept = route_network(graph, labels, source, target, prune=prune)
+        self._network, kept = network, _ = route_network(graph, labels, source, target, prune=prune)
+        self._arrays = network.indptr, network.tails, network.heads, network.component  # as the kernels take them
         if objective == "max" and not self._network.acyclic:
             raise GraphError(
                 "the longest simple route of a graph with cycles or undirected edges is NP-hard; "
                 'use a directed acyclic graph, or objective="min" with theta >= 0'
             )
         super().__init__(label for label, keep in zip(labels, kept, strict=True) if keep)
-        self.source, self.target, self.objective = source, target, objective
+        self.source, self.target = source, target
         self.directed, self.multigraph = graph.is_directed(), graph.is_multigraph()
         self.pruned = tuple(label for label, keep in zip(labels, kept, strict=True) if not keep)
         if self.pruned:
@@ -119,11 +126,9 @@ class ShortestPathOracle(ArgmaxOracle):
         }
 
     def _argmax_batch(self, thetas: Array) -> Array:
-        from combopeps.oracles._graph_kernels import cyclic_routes, dag_routes
-
         routes = dag_routes if self._network.acyclic else cyclic_routes
         best = np.zeros(thetas.shape)
-        routes(*self._network.arrays, thetas, self.unit, best)
+        routes(*self._arrays, thetas, self.unit, best)
         return best
 
     def decode(self, z: ArrayLike) -> list[Hashable] | MultiPath:
@@ -214,12 +219,10 @@ class ShortestPathOracle(ArgmaxOracle):
 
     def through(self, thetas: Array) -> Array | None:
         """Bound by the shortest source-target walk through every edge; None on acyclic graphs."""
-        from combopeps.oracles._graph_kernels import cyclic_walk_bounds
-
         if self._network.acyclic:
             return None
         best = np.empty(thetas.shape)
-        cyclic_walk_bounds(*self._network.arrays, *self._network.entering, thetas, self.unit, best)
+        cyclic_walk_bounds(*self._arrays, *self._network.entering, thetas, self.unit, best)
         return best
 
     def confusions(self, *, whole: bool = False) -> Confusions | None:
@@ -266,9 +269,147 @@ class ShortestPathOracle(ArgmaxOracle):
         """
         from combopeps.oracles._graph_kernels import log_route_count
 
-        indptr, tails, _, component = self._network.arrays
+        indptr, tails, _, component = self._arrays
         if self._network.acyclic:
             return LogCardinality(float(log_route_count(indptr, tails)), exact=True)
         choices = float(np.log(np.maximum(np.diff(indptr), 1)).sum())
         cycle_rank = len(np.unique(component)) - self._network.size + 1
         return LogCardinality(min(choices, cycle_rank * log(2)), exact=False)
+
+
+def _count_route_steps(indptr, tails, heads, component, thetas, *_):
+    return len(thetas) * (len(indptr) + len(heads))
+
+
+@njit(steps=_count_route_steps)
+def dag_routes(indptr, tails, heads, component, thetas, unit, best):
+    """argmax_z z @ theta over routes of an acyclic graph, by dynamic programming; written into the zeros of `best`.
+
+    Each node reduces its entering arcs to two scalars, which compiles to selects: a branch would be mispredicted half
+    of the time.
+    """
+    n = len(indptr) - 1
+    cost = np.empty(n)
+    entry = np.empty(n, np.int64)
+    for b in range(len(thetas)):
+        theta = thetas[b]
+        cost[0] = 0.0
+        for v in range(1, n):
+            low, arc = np.inf, indptr[v]
+            for e in range(indptr[v], indptr[v + 1]):
+                candidate = cost[tails[e]] - unit * theta[component[e]]
+                better = candidate < low
+                low = candidate if better else low
+                arc = e if better else arc
+            cost[v], entry[v] = low, arc
+        _mark_route(entry, tails, component, n - 1, best[b], unit)
+
+
+@njit(steps=_count_route_steps)
+def cyclic_routes(indptr, tails, heads, component, thetas, unit, best):
+    """argmax_z z @ theta over simple routes, theta >= 0, by Dijkstra's algorithm; written into the zeros of `best`."""
+    n = len(indptr) - 1
+    cost = np.empty(n)
+    entry = np.empty(n, np.int64)
+    settled = np.empty(n, np.bool_)
+    keys = np.empty(len(heads) + 1)
+    nodes = np.empty(len(heads) + 1, np.int64)
+    for b in range(len(thetas)):
+        theta = thetas[b]
+        cost[:] = np.inf
+        cost[0] = 0.0
+        settled[:] = False
+        keys[0], nodes[0], size = 0.0, 0, 1
+        while True:
+            u = nodes[0]
+            size = _heap_pop(keys, nodes, size)
+            if u == n - 1:
+                break
+            if settled[u]:
+                continue
+            settled[u] = True
+            for e in range(indptr[u], indptr[u + 1]):
+                candidate = cost[u] - unit * theta[component[e]]
+                if candidate < cost[heads[e]]:
+                    cost[heads[e]] = candidate
+                    entry[heads[e]] = e
+                    size = _heap_push(keys, nodes, size, candidate, heads[e])
+        _mark_route(entry, tails, component, n - 1, best[b], unit)
+
+
+@njit
+def cyclic_walk_bounds(indptr, tails, heads, component, into, arcs_into, thetas, unit, best):
+    """Write minus the length of the shortest source-target walk through each component into `best`; theta >= 0.
+
+    The arcs that enter node v are `arcs_into[into[v] : into[v + 1]]`.
+    """
+    n = len(indptr) - 1
+    from_source, to_target = np.empty(n), np.empty(n)
+    keys = np.empty(len(heads) + 1)
+    nodes = np.empty(len(heads) + 1, np.int64)
+    all_arcs = np.arange(len(heads))
+    best[:] = -np.inf
+    for b in range(len(thetas)):
+        _distances(0, indptr, all_arcs, heads, component, thetas[b], unit, from_source, keys, nodes)
+        _distances(n - 1, into, arcs_into, tails, component, thetas[b], unit, to_target, keys, nodes)
+        for e in range(len(heads)):
+            a = component[e]
+            best[b, a] = max(best[b, a], unit * thetas[b, a] - from_source[tails[e]] - to_target[heads[e]])
+
+
+@njit(inner=True)
+def _distances(start, indptr, arcs, ends, component, theta, unit, cost, keys, nodes):
+    """Write the distance of every node from `start` into `cost` (Dijkstra); arc e leads to `ends[e]`."""
+    cost[:] = np.inf
+    cost[start] = 0.0
+    keys[0], nodes[0], size = 0.0, start, 1
+    while size:
+        key, u = keys[0], nodes[0]
+        size = _heap_pop(keys, nodes, size)
+        if key > cost[u]:
+            continue
+        for i in range(indptr[u], indptr[u + 1]):
+            e = arcs[i]
+            candidate = key - unit * theta[component[e]]
+            if candidate < cost[ends[e]]:
+                cost[ends[e]] = candidate
+                size = _heap_push(keys, nodes, size, candidate, ends[e])
+
+
+@njit(inner=True)
+def _mark_route(entry, tails, component, node, z, unit):
+    while node != 0:
+        z[component[entry[node]]] = unit
+        node = tails[entry[node]]
+
+
+@njit(inner=True)
+def _heap_push(keys, nodes, size, key, node):
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if keys[parent] <= key:
+            break
+        keys[i], nodes[i] = keys[parent], nodes[parent]
+        i = parent
+    keys[i], nodes[i] = key, node
+    return size + 1
+
+
+@njit(inner=True)
+def _heap_pop(keys, nodes, size):
+    size -= 1
+    key, node = keys[size], nodes[size]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[child] >= key:
+            break
+        keys[i], nodes[i] = keys[child], nodes[child]
+        i = child
+    keys[i], nodes[i] = key, node
+    return size

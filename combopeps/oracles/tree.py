@@ -59,7 +59,7 @@ class SpanningTreeOracle(ArgmaxOracle):
         check_connected(graph)
         labels = edge_labels(graph)
         super().__init__(label for label in labels if label[0] != label[1])
-        self.objective, self.multigraph = objective, graph.is_multigraph()
+        self.multigraph = graph.is_multigraph()
         self.unit = 1.0 if objective == "max" else -1.0
         self.pruned = tuple(label for label in labels if label[0] == label[1])
         if self.pruned:

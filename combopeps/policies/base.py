@@ -84,8 +84,8 @@ class Policy(ShortRepr, ABC):
         Number of measurements of each arm, (R, K).
     weights, totals
         Sum of the weights of these measurements, and weighted sum of their results in units of the noise, (R, K).
-    actions
-        Number of actions measured, where measurements are actions, (R,).
+    actions, actions_cost
+        Number of actions measured, where measurements are actions, and their total cost, (R,) each.
     streams
         Random numbers; the only source a policy may draw from.
     alternatives
@@ -152,14 +152,13 @@ class Policy(ShortRepr, ABC):
         self.lock = SessionLock()
         self._initial_design: InitialDesign | None = None
         self.initial_design_wanted = 0  # measurements per arm in the initial design, as requested by the user
-        self._min_readings = 1  # measurements of every component before `weigh` is used, where measurements are actions
         if problem.measures_actions:
             if type(self).weigh is Policy.weigh:
                 self.weigh()  # raises ParameterError: this policy does not support actions
         elif self._prior is not None:
             repeats = 0 if self._level is None else MIN_DOF
             subset = min(len(problem.arms), _PRIOR_DESIGN_ARMS)
-            self._initial_design = InitialDesign(len(problem.arms), 0, self.streams, subset=(subset, subset + repeats))
+            self._initial_design = InitialDesign(len(problem.arms), self.streams, arms=subset, length=subset + repeats)
         if times:
             self.initial_design(times)
 
@@ -179,7 +178,7 @@ class Policy(ShortRepr, ABC):
         self.pulls = np.zeros((replications, len(problem.arms)), dtype=np.int64)
         self.weights, self.totals = np.zeros(self.pulls.shape), np.zeros(self.pulls.shape)
         self.actions = np.zeros(replications, dtype=np.int64)
-        self._actions_cost = np.zeros(replications)
+        self.actions_cost = np.zeros(replications)
         self._level: NoiseLevel | None = None
         if problem.noise_std is None:
             self._level = NoiseLevel(self.posterior, prior_known=self._prior is None)
@@ -279,9 +278,6 @@ class Policy(ShortRepr, ABC):
                 self.restate()
             self.posterior.update_many(arm[done:], values[done:], w[done:])
             self._count_many(arm[done:], values[done:], w[done:], n[done:])
-        elif weights is None and counts is None:
-            for x, y in zip(arms, ys, strict=True):
-                self.learn(int(x), float(y))
         else:
             for x, y, weight, count in zip(arms, ys, w.tolist(), n.tolist(), strict=True):
                 self.learn(int(x), float(y), weight, count)
@@ -303,7 +299,7 @@ class Policy(ShortRepr, ABC):
     def count_actions(self, actions: Mask) -> None:
         """Count one action in every replication, and its cost; its results are learnt separately."""
         self.actions += 1
-        self._actions_cost += self._action_set.cost_of(actions)
+        self.actions_cost += self._action_set.cost_of(actions)
 
     def _count_many(self, arm: Arm, values: Array, weights: Array, counts: NDArray[np.int64]) -> None:
         np.add.at(self.pulls[0], arm, counts)
@@ -350,12 +346,12 @@ class Policy(ShortRepr, ABC):
     @property
     def actions_made(self) -> int | None:
         """Number of actions measured in one replication; None where single arms are measured."""
-        return self.actions.item(0) if self.problem.measures_actions else None
+        return self.problem.action_set.number(self)
 
     @property
     def spent(self) -> Array:
         """Total cost of the measurements, (R,)."""
-        return self._actions_cost if self.problem.measures_actions else np.asarray(self.pulls @ self.problem.cost)
+        return self.problem.action_set.spent(self)
 
     @property
     def noise_estimate(self) -> NoiseEstimate | None:
@@ -372,30 +368,20 @@ class Policy(ShortRepr, ABC):
     def choose(self) -> Arm:
         """Return the next arm of every replication, (R,)."""
 
-    def next_choices(self) -> Any:
-        """Return what every replication measures next: an arm, or an action."""
-        return self.next_actions() if self.problem.measures_actions else self.next_arms()
-
     def next_arms(self) -> Arm:
         """Return the next arm of every replication: from the initial design until it is complete, then by `choose`.
 
         Where no alternative exists, the least measured arm is returned.
         """
-        design = (
-            None
-            if self._initial_design is None or self._initial_design.is_complete
-            else self._initial_design.pick(self.pulls)
-        )
+        plan = self._initial_design
+        design = None if plan is None or plan.is_complete else plan.pick(self.pulls)
         if design is not None and (design >= 0).all():
             self.t += 1
             return design
         try:
-            arm = self.choose()
+            arm = self.guarded(self.choose)
         except NoAlternativeError:
             arm = np.asarray(self.pulls.argmin(axis=1))
-        except BaseException:
-            self._drop_cache()
-            raise
         return arm if design is None else np.where(design >= 0, design, arm)
 
     def weigh(self) -> tuple[Array, Mask | None]:
@@ -417,7 +403,7 @@ class Policy(ShortRepr, ABC):
     def next_actions(self) -> Mask:
         """Return the next action of every replication: first those with unmeasured components, then by `weigh`."""
         actions: Any = self._action_set
-        unmeasured = np.asarray(self.pulls < self._min_readings)
+        unmeasured = np.asarray(self.pulls < max(1, self.initial_design_wanted))
         covers_new: Mask = np.zeros(self.replications, dtype=bool)
         if unmeasured.any():
             # A bonus below 1 / d per component never outweighs one more unmeasured component.
@@ -427,12 +413,9 @@ class Policy(ShortRepr, ABC):
             if covers_new.all():
                 return np.asarray(covering)
         try:
-            gains, candidates = self.weigh()
+            gains, candidates = self.guarded(self.weigh)
         except NoAlternativeError:
             gains, candidates = 1.0 / (1.0 + self.weights), None
-        except BaseException:
-            self._drop_cache()
-            raise
         # Among actions with equal gains, prefer the one whose components were measured least.
         size = _TIE_SCALE * gains.max(axis=1, keepdims=True)
         best = actions.best(gains + size / (1.0 + self.weights), candidates if actions.are_answers else None)
@@ -441,25 +424,19 @@ class Policy(ShortRepr, ABC):
     def begin_with_every_arm(self, times: int = 1) -> None:
         """Require that every arm is measured `times` times first, as part of a policy's method."""
         if self._initial_design is None:
-            self._initial_design = InitialDesign(len(self.problem.arms), times, self.streams)
-        self._initial_design.times = max(self._initial_design.times, times)
+            self._initial_design = InitialDesign(len(self.problem.arms), self.streams)
+        self._initial_design.require(times)
 
     def initial_design(self, times: bool | int = True) -> None:
         """Request an initial design: measure every arm `times` times before `choose` is called."""
-        length = initial_design_length(times)
-        if length:
+        if length := initial_design_length(times):
             self.begin_with_every_arm(length)
-            assert self._initial_design is not None
-            self.initial_design_wanted = self._min_readings = self._initial_design.times
+            self.initial_design_wanted = self.default_initial_design
 
     @property
     def unswept(self) -> int:
         """Number of measurements left in a requested initial design; for one replication."""
-        return (
-            self._initial_design.left(self.pulls[0])
-            if self._initial_design is not None and self.initial_design_wanted
-            else 0
-        )
+        return int(np.maximum(self.initial_design_wanted - self.pulls[0], 0).sum())
 
     @property
     def default_initial_design(self) -> int:
@@ -472,7 +449,7 @@ class Policy(ShortRepr, ABC):
         A policy whose `choose` depends on further statistics copies these too.
         """
         other = copy.copy(self)
-        other.posterior, other._initial_design = self.posterior.copy(), copy.copy(self._initial_design)
+        other.posterior, other._initial_design = self.posterior.copy(), copy.deepcopy(self._initial_design)
         other.pulls, other.weights, other.totals = self.pulls.copy(), self.weights.copy(), self.totals.copy()
         return other
 
@@ -502,32 +479,33 @@ class Policy(ShortRepr, ABC):
         return answers
 
     def guarded(self, work: Callable[[], _T]) -> _T:
-        """Call `work`, which uses cached facets; if it raises, drop the cache, which may be partly updated."""
+        """Call `work`, which uses cached facets; if it is interrupted, drop the cache, which may be partly updated."""
         try:
             return work()
+        except NoAlternativeError:
+            raise
         except BaseException:
-            self._drop_cache()
+            with Atomic(self.lock):
+                self.alternatives.forget()
             raise
 
     def state_dict(self) -> StateDict:
         """Return the state; a subclass adds its own."""
-        learners = {
-            name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", "_initial_design", *self._learners)
-        }
+        learners = {name.lstrip("_"): getattr(self, name) for name in ("_level", "_refresh", *self._learners)}
         return {
             "posterior": self.posterior.state_dict(), "pulls": self.pulls, "weights": self.weights,
             "totals": self.totals,
-            "actions": self.actions, "actions_cost": self._actions_cost, "t": self.t,
+            "actions": self.actions, "actions_cost": self.actions_cost, "t": self.t,
             **{name: None if learner is None else learner.state_dict() for name, learner in learners.items()},
         }  # fmt: skip
 
     def load_state_dict(self, data: StateDict) -> None:
         """Restore the state of a policy that was created in the same way; ValueError if it is inconsistent."""
-        for name in ("pulls", "weights", "totals", "actions", "_actions_cost"):
-            load_into(getattr(self, name), data[name.lstrip("_")])
+        for name in ("pulls", "weights", "totals", "actions", "actions_cost"):
+            load_into(getattr(self, name), data[name])
         if (self.pulls < 0).any() or (self.actions < 0).any() or ((self.weights > 0.0) != (self.pulls > 0)).any():
             raise ValueError("pulls must be non-negative, and weights positive for measured arms only")
-        for name in ("_level", "_refresh", "_initial_design", *self._learners):
+        for name in ("_level", "_refresh", *self._learners):
             if getattr(self, name) is not None:
                 getattr(self, name).load_state_dict(data[name.lstrip("_")])
         self.posterior.load_state_dict(data["posterior"])
@@ -539,13 +517,8 @@ class Policy(ShortRepr, ABC):
         """Raise ValueError if the posterior contradicts the sufficient statistics."""
         self.posterior.check_sums(self.weights, self.totals)
 
-    def _drop_cache(self) -> None:
-        """Drop cached facets: an interrupted sampler may have updated them partly."""
-        with Atomic(self.lock):
-            self.alternatives.forget()
 
-
-@njit(cache=True, nogil=True)
+@njit
 def _add_tie_breaker(theta: Array, tie: Array, low: Array, high: Array) -> Array:
     """Return theta plus the tie breaker, projected on the box, (R, d).
 
@@ -592,7 +565,7 @@ class Fantasies:
             self._pending = []
         policy = self._policy if self._copy is None else self._copy
         policy.streams.seek(stream)
-        chosen = policy.next_choices()
+        chosen = policy.problem.action_set.choose(policy)
         if self._copy is not None:
             self._policy.adopt(self._copy)
         return chosen[0]

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 from collections.abc import Callable, Iterator
-from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from combopeps.oracles.base import ArgmaxOracle, Array, LogCardinality
+from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.topk import TopKOracle
 from combopeps.policies.base import Fantasies, Policy
 from combopeps.problem import Problem
 from combopeps.random import Streams
 from combopeps.utils.interface_checks import ContractReport, run_checks
 from combopeps.utils.validation import check_callable, check_flag, check_integer, check_kind
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 FALSE_ALARM = 1e-4
 """Probability that a policy that breaks ties uniformly fails the check "no favourites"."""
@@ -62,7 +60,7 @@ def check_policy(
     check_callable("make", make)
     check_integer("rng", rng)
     check_flag("raises", raises)
-    given = _BestItem(range(_ITEMS)) if problem is None else problem
+    given = TopKOracle(_ITEMS, k=1) if problem is None else problem
     if not isinstance(given, Problem):
         given = Problem(given, noise_std=1.0, prior_mean=0.0, prior_std=1.0)
     probe = _Probe(make, given, rng)
@@ -70,29 +68,6 @@ def check_policy(
     check_kind("what make returns", first, Policy)
     checks = _CONTRACT if problem is not None else _CONTRACT | _STATISTICS
     return run_checks(type(first).__name__, probe, checks, raises=raises)
-
-
-class _BestItem(ArgmaxOracle):
-    """Best of a few items, with facets and a cardinality, so that every kind of policy can be tested."""
-
-    binary = antichain = True
-
-    def _argmax_batch(self, thetas: Array) -> Array:
-        return np.asarray(np.eye(self.dim)[thetas.argmax(axis=1)])
-
-    def facets(self, z: ArrayLike) -> csr_array:
-        from scipy.sparse import csr_array
-
-        rows = np.eye(self.dim) - np.asarray(z)
-        return csr_array(rows[np.asarray(z) == 0.0])
-
-    @property
-    def facet_count(self) -> int:
-        return self.dim - 1
-
-    @property
-    def log_cardinality(self) -> LogCardinality:
-        return LogCardinality(log(self.dim), exact=True)
 
 
 class _Probe:
@@ -108,11 +83,10 @@ class _Probe:
     def single(self) -> Policy:
         return self._make(self._problem, rng=self.seed)
 
-    def rows(self, seeds: list[np.random.SeedSequence]) -> Policy:
+    def many(self, replications: int, first: int = 0) -> Policy:
+        """Return a policy of some replications, whose seeds depend on their numbers `first`, `first` + 1, ..."""
+        seeds = np.random.SeedSequence(self.seed).spawn(first + replications)[first:]
         return self._make(self._problem, streams=Streams(seeds))
-
-    def many(self, replications: int) -> Policy:
-        return self.rows(np.random.SeedSequence(self.seed).spawn(replications))
 
     def play(self, policy: Policy, rounds: int = _ROUNDS, *, row: int = 0) -> NDArray[np.intp]:
         """Return the arms of some rounds, (rounds, R); results depend on round, arm and run (numbered from `row`)."""
@@ -145,10 +119,9 @@ def _choices(p: _Probe) -> Iterator[str]:
 
 
 def _replications(p: _Probe) -> Iterator[str]:
-    seeds = np.random.SeedSequence(p.seed).spawn(4)
-    together = p.play(p.rows(seeds))
-    for r, seed in enumerate(seeds):
-        if not np.array_equal(together[:, r], p.play(p.rows([seed]), row=r)[:, 0]):
+    together = p.play(p.many(4))
+    for r in range(4):
+        if not np.array_equal(together[:, r], p.play(p.many(1, first=r), row=r)[:, 0]):
             yield (
                 "a replication chooses other arms than the same run on its own: draw from self.streams, "
                 "and compute row by row (axis=1)"
@@ -172,59 +145,43 @@ def _pure_choices(p: _Probe) -> Iterator[str]:
             yield "choose drew from numpy.random or random; draw from self.streams, which are seeded"
 
 
-def _statistics(policy: Policy) -> list[bytes]:
+def _statistics(policy: Policy) -> bytes:
     """Return posterior and sufficient statistics as bytes, to compare them exactly."""
-    eye = np.eye(policy.problem.oracle.dim)
-    spread = [policy.posterior.covariance_dot(np.tile(row, (policy.replications, 1))) for row in eye]
-    return [
-        part.tobytes() for part in (policy.posterior.theta_hat, policy.pulls, policy.weights, policy.totals, *spread)
-    ]
+    return pickle.dumps((policy.posterior.state_dict(), policy.pulls, policy.weights, policy.totals))
 
 
-def _global_random_state() -> tuple[object, ...]:
+def _global_random_state() -> bytes:
     """Return the state of the global generators of numpy and the standard library."""
-    name, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
-    return name, np.asarray(keys).tobytes(), *rest, random.getstate()
+    return pickle.dumps((np.random.get_state(), random.getstate()))  # noqa: NPY002
 
 
 def _learning(p: _Probe) -> Iterator[str]:
     for R in (1, 4):
-        policy = p.many(R)
-        pulls, totals, rows = np.zeros(policy.pulls.shape), np.zeros(policy.totals.shape), np.arange(R)
+        policy, rows = p.many(R), np.arange(R)
+        pulls, totals = np.zeros(policy.pulls.shape), np.zeros(policy.totals.shape)
         for t in range(12):
             arm = (t + rows) % len(policy.problem.arms)
-            y = p.means[arm] + t
-            before = policy.posterior.theta_hat.copy()
+            y, before = p.means[arm] + t, policy.posterior.theta_hat.copy()
             policy.learn(arm, y)
             pulls[rows, arm] += 1
             totals[rows, arm] += y / policy.problem.noise[arm]
             if not np.isfinite(policy.posterior.theta_hat).all():
                 yield "a result made the posterior NaN or infinite"
                 return
-        if not (
-            np.array_equal(policy.pulls, pulls)
-            and np.array_equal(policy.weights, pulls)
-            and np.allclose(policy.totals, totals)
-        ):
+        counts = np.array_equal(policy.pulls, pulls) and np.array_equal(policy.weights, pulls)
+        if not (counts and np.allclose(policy.totals, totals)):
             yield "pulls and totals differ from the results; call super().learn(arm, y) in your learn, exactly once"
         elif np.array_equal(policy.posterior.theta_hat, before):
             yield "a result did not change the posterior; call super().learn(arm, y) in your learn"
-        else:
-            yield from _weighted(policy, arm, y)
-
-
-def _weighted(policy: Policy, arm: NDArray[np.intp], y: Array) -> Iterator[str]:
-    """Test results that are means of several measurements or have a weight."""
-    rows = np.arange(policy.replications)
-    before = policy.pulls[rows, arm], policy.weights[rows, arm]
-    try:
-        policy.learn(arm, y, 2.5, 2)
-    except TypeError:
-        yield "learn takes (arm, y, weight=1.0, count=1); pass all of them to super().learn"
-        return
-    after = policy.pulls[rows, arm], policy.weights[rows, arm]
-    if not (np.array_equal(after[0] - before[0], 2 + 0 * rows) and np.allclose(after[1] - before[1], 2.5)):
-        yield "weight and count of a result were ignored; pass them to super().learn"
+        else:  # the mean of two measurements, of another weight
+            try:
+                policy.learn(arm, y, 2.5, 2)
+            except TypeError:
+                yield "learn takes (arm, y, weight=1.0, count=1); pass all of them to super().learn"
+                return
+            more = policy.pulls[rows, arm] - pulls[rows, arm], policy.weights[rows, arm] - pulls[rows, arm]
+            if not ((more[0] == 2).all() and np.allclose(more[1], 2.5)):
+                yield "weight and count of a result were ignored; pass them to super().learn"
 
 
 def _copies(p: _Probe) -> Iterator[str]:

@@ -122,7 +122,8 @@ class DoublingPEPS(Policy):
         if self.problem.prior_is_estimated:
             raise ParameterError("the constants of DoublingPEPS depend on the prior: state prior_mean and prior_std")
         self.constants, self.epoch = constants, -1
-        self._options = options
+        kept = "sampler", "prior_precision"
+        self._options: dict[str, Any] = {key: value for key, value in options.items() if key in kept}
         self._run: PEPS
         self._restart()
 
@@ -136,12 +137,7 @@ class DoublingPEPS(Policy):
         """Return a new PEPS for an epoch, and the epoch's length."""
         prior_std = 1.0 / np.sqrt(self.posterior.prior_precision)
         found = epoch_constants(self.problem, epoch, self.constants, prior_std=prior_std)
-        options = {
-            key: value
-            for key, value in self._options.items()
-            if key not in ("replications", "streams", "initial_design")
-        }
-        options |= {"eta_lambda": found.eta_lambda or None, "eta_p": found.eta_p, "alpha": 0.25}
+        options = self._options | {"eta_lambda": found.eta_lambda or None, "eta_p": found.eta_p, "alpha": 0.25}
         return PEPS(self.problem, streams=self.streams, **options), found.length
 
     def _select_source(self) -> None:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
 from combopeps.random import Streams
-from combopeps.utils.state_dict import StateDict, array
 from combopeps.utils.validation import LARGEST_INTEGER, shown
 
 Arm = NDArray[np.intp]
@@ -45,77 +44,49 @@ class InitialDesign:
     ----------
     count
         Number of arms, K.
-    times
-        How often every arm is measured.
     streams
         Source of the random orders.
-    subset
-        (A, n): a design of n measurements of A random arms in turn, used while `times` is 0.
+    arms, length
+        A and the number of positions of a design of a random subset of arms.
+
+    Attributes
+    ----------
+    times
+        How often every arm is measured, if this was required.
+    is_complete
+        Whether the last `pick` found the designs of all replications complete.
 
     Examples
     --------
-    >>> design = InitialDesign(3, 1, Streams.of(0, 1))
+    >>> design = InitialDesign(3, Streams.of(0, 1))
+    >>> design.require(1)
     >>> int(design.pick(np.array([[1, 5, 0]]))[0])
     2
-    >>> design.left(np.array([1, 5, 0]))
-    1
     """
 
-    def __init__(self, count: int, times: int, streams: Streams, *, subset: tuple[int, int] | None = None) -> None:
-        self._count, self.times, self._subset = count, times, subset
+    def __init__(self, count: int, streams: Streams, *, arms: int = 0, length: int = 0) -> None:
+        self._count, self._arms, self._length, self.times = count, arms, length, 0
         self._order: Arm = streams.normal(count).argsort(axis=1)
         self._rows = np.arange(len(streams))
-        self._position = np.zeros(len(streams), dtype=np.intp)  # all earlier positions are complete
+        self.restart()
 
-    @property
-    def arms(self) -> int:
-        """Number of arms in the design, A."""
-        return self._count if self._subset is None or self.times else self._subset[0]
-
-    @property
-    def length(self) -> int:
-        """Number of measurements in the design."""
-        return self.times * self._count if self._subset is None or self.times else self._subset[1]
+    def require(self, times: int) -> None:
+        """Measure every arm at least `times` times, instead of a subset."""
+        self.times = max(self.times, times)
+        self._arms, self._length, self.is_complete = self._count, self.times * self._count, False
 
     def pick(self, pulls: Counts) -> Arm:
         """Return the next arm of every replication, (R,), given the counts (R, K); -1 where the design is complete."""
         while True:
-            arm = self._order[self._rows, self._position % self.arms]
-            active = self._position < self.length
-            measured = active & (pulls[self._rows, arm] > self._position // self.arms)
+            arm = self._order[self._rows, self._position % self._arms]
+            active = self._position < self._length
+            measured = active & (pulls[self._rows, arm] > self._position // self._arms)
             if not measured.any():
+                self.is_complete = not active.any()
                 return np.where(active, arm, -1)
             self._position += measured
 
-    def __copy__(self) -> InitialDesign:
-        """Return a copy with positions of its own."""
-        other = object.__new__(type(self))
-        other.__dict__.update(vars(self) | {"_position": self._position.copy()})
-        return other
-
     def restart(self) -> None:
         """Return to the first position, as measurements may have been retracted."""
-        self._position[:] = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every replication was past its last position at the last `pick`."""
-        return int(self._position.min()) >= self.length
-
-    def left(self, counts: Counts) -> int:
-        """Return the number of measurements left in one replication, given its counts, (K,)."""
-        if self._subset is None or self.times:
-            return int(np.maximum(self.times - counts, 0).sum())
-        position = np.arange(self.length)
-        return int((counts[self._order[0, position % self.arms]] <= position // self.arms).sum())
-
-    def state_dict(self) -> StateDict:
-        """Return the positions; the order is drawn again from the streams."""
-        return {"at": self._position}
-
-    def load_state_dict(self, data: StateDict) -> None:
-        """Restore the positions; ValueError if they exceed the design."""
-        at = array(data["at"], self._position.dtype, len(self._position))
-        if ((at < 0) | (at > self.length)).any():
-            raise ValueError("the position in the initial design exceeds its length")
-        self._position[:] = at
+        self._position = np.zeros(len(self._rows), dtype=np.intp)  # all earlier positions are complete
+        self.is_complete = False

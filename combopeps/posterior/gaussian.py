@@ -21,7 +21,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -420,20 +419,14 @@ class GaussianPosterior(ShortRepr, ABC):
         return row
 
 
-@cache
-def _narrowing_kernel() -> Any:
-    """Return `narrowing` for unit arms, compiled on first use."""
-
-    def narrow_units(
-        variance: Array, sigma: Array, component: Arm, coefficient: Array, square: Array, out: Array
-    ) -> None:
-        for r in range(len(out)):
-            for k in range(len(component)):
-                i, x = component[k], coefficient[k] / sigma[r]
-                along = variance[r, i] * x
-                out[r, k] = along * along * square[r, i] / (1.0 + x * along)
-
-    return njit(cache=True, nogil=True)(narrow_units)
+@njit(steps=lambda *args: 2 * args[-1].size)
+def _narrow_units(variance: Array, sigma: Array, component: Arm, coefficient: Array, square: Array, out: Array) -> None:
+    """Compute `narrowing` for unit arms."""
+    for r in range(len(out)):
+        for k in range(len(component)):
+            i, x = component[k], coefficient[k] / sigma[r]
+            along = variance[r, i] * x
+            out[r, k] = along * along * square[r, i] / (1.0 + x * along)
 
 
 def _of_components(name: str, value: Any, dim: int) -> Array:
@@ -533,7 +526,7 @@ class DiagonalPosterior(GaussianPosterior):
 
     def narrowing(self, square: Array) -> Array:
         gains = np.empty((self.replications, self._arm_count))
-        _narrowing_kernel()(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
+        _narrow_units(self.variance, self.sigma, self.arms.component, self.arms.coefficient, square, gains)
         return gains
 
     def noise(self, normals: Array) -> Array:

@@ -56,6 +56,19 @@ class NoiseEstimate(ShortRepr):
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g}, {self.dof} degrees of freedom)"
 
 
+def chi_square_quantile(p: float | Array, dof: float) -> Array:
+    """Return quantiles of the chi-square distribution; importing `scipy.stats` takes longer than a small run.
+
+    Examples
+    --------
+    >>> float(chi_square_quantile(0.95, 1).round(2))
+    3.84
+    """
+    from scipy.special import gammaincinv
+
+    return np.asarray(2.0 * gammaincinv(0.5 * dof, p), dtype=np.float64)
+
+
 class NoiseLevel:
     """Sums of squared results by arm, of R replications, and the noise level estimated from them.
 
@@ -127,13 +140,11 @@ class NoiseLevel:
 
     def describe(self, weights: Array, totals: Array) -> NoiseEstimate | None:
         """Return the estimate of the first replication with its interval; None below `MIN_DOF` dof."""
-        from scipy.stats import chi2
-
         found = self._residuals(weights, self._deviations(weights, totals)[0])
         nu, squares = (float(number[0]) for number in found)
         if nu < MIN_DOF:
             return None
-        high, low = np.sqrt(squares / chi2.ppf([0.025, 0.975], nu))
+        high, low = np.sqrt(squares / chi_square_quantile(np.array([0.025, 0.975]), nu))
         return NoiseEstimate(float(np.sqrt(squares / nu)), float(low), float(high), int(nu))
 
     def _deviations(self, weights: Array, totals: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from combopeps.utils.jit import erfc, exp, expm1, log, log1p, njit, sqrt
 _LOG_ROOT_2PI = 0.9189385332046727  # ln sqrt(2 pi)
 
 
-@njit(cache=True, nogil=True)
+@njit
 def log_ndtr(x):
     """ln Phi(x); beyond -25 by the asymptotic series, whose next term is below 1e-13 there."""
     if x > 5.0:
@@ -22,13 +22,13 @@ def log_ndtr(x):
     return log_phi(x) - log(-x) + log(_mills_series(x))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def log_phi(x):
     """ln of the standard normal density."""
     return -0.5 * x * x - _LOG_ROOT_2PI
 
 
-@njit(cache=True, nogil=True)
+@njit
 def log_interval(a, b):
     """ln (Phi(b) - Phi(a)) for a < b, in the tail without cancellation; by the midpoint rule for short intervals."""
     if b == inf:
@@ -46,7 +46,7 @@ def log_interval(a, b):
     return high + log(-expm1(low - high))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def interval_mean(a, b, log_mass):
     """Mean of a standard normal conditioned on [a, b], whose log-probability is given."""
     mean = 0.0
@@ -57,7 +57,7 @@ def interval_mean(a, b, log_mass):
     return mean
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def interval_variance(a, b, log_mass, mean):
     """Variance of a standard normal conditioned on [a, b]; clipped to bounds that cancellation may violate."""
     out = max(a, -b, 1.0)
@@ -70,7 +70,7 @@ def interval_variance(a, b, log_mass, mean):
     return max(min(second - mean * mean, 1.0 / (out * out), 0.25 * width * width), 1e-9 / (out * out))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def log_mills(c):
     """ln (Phi(-c) / phi(c)), without cancellation for large c."""
     if c < 25.0:
@@ -78,14 +78,14 @@ def log_mills(c):
     return -log(c) + log(_mills_series(c))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _mills_series(c):
     """c Phi(-c) / phi(c) by its asymptotic series."""
     r = 1.0 / (c * c)
     return 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r * (1.0 - 9.0 * r * (1.0 - 11.0 * r)))))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def tilted_mean(a, b, tilt):
     """ln of the integral of phi(x) exp(tilt x) over [a, b], and the mean of x under that density.
 
@@ -112,7 +112,7 @@ def tilted_mean(a, b, tilt):
     return tilt * end + log_phi(end) + log_total, end - offset if tilt > b else end + offset
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def tilted_moments(a, b, tilt):
     """`tilted_mean`, and the variance of x, or a bound of it if the tilt lies outside [a, b]."""
     mass, mean = tilted_mean(a, b, tilt)
@@ -122,7 +122,7 @@ def tilted_moments(a, b, tilt):
     return mass, mean, min(1.0, 1.0 / (1.0 + c * c), 0.25 * (b - a) * (b - a))
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def draw_tail(state, a):
     """Draw a standard normal conditioned on x > a, by rejection (Robert 1995)."""
     if a < 0.4:
@@ -137,7 +137,7 @@ def draw_tail(state, a):
             return x
 
 
-@njit(cache=True, nogil=True)
+@njit
 def draw_interval(state, a, b):
     """Draw a standard normal conditioned on [a, b], a < b."""
     if a > 0.0:
@@ -155,7 +155,7 @@ def draw_interval(state, a, b):
             return x
 
 
-@njit(cache=True, nogil=True)
+@njit(inner=True)
 def _draw_positive_interval(state, a, b):
     """Draw for 0 < a < b: from the tail, or by a uniform proposal if the interval is short."""
     if b - a < 1.0 / (a + 1.0):

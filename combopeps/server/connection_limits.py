@@ -2,8 +2,8 @@
 
 When a new connection exceeds a limit, another one is closed, in this order:
 
-1. more than `MAX_UNAUTHENTICATED` unauthenticated connections of one address: the oldest of these;
-2. more than `MAX_CONNECTIONS` in total: the oldest unauthenticated one;
+1. more than `max_unauthenticated` unauthenticated connections of one address: the oldest of these;
+2. more than `max_connections` in total: the oldest unauthenticated one;
 3. if all are authenticated: the one that has been idle for longest;
 4. if all are authenticated and busy: the new one, with status 503.
 
@@ -23,10 +23,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from combopeps.server.auth import AUTHENTICATION_CALLBACK
 from combopeps.server.schemas import dumped
 
-MAX_HEAD_BYTES = 65_536  # of the request line and all headers
-HEAD_TIMEOUT = 10.0  # seconds to receive them
-MAX_CONNECTIONS = 500
-MAX_UNAUTHENTICATED = 100  # connections of one address
 _IPV6_HOST_BITS = 64  # of an address, which a client may choose freely
 _sequence = count()
 
@@ -49,6 +45,11 @@ def network_of(host: str) -> str:
 class Connection(HttpToolsProtocol):
     """The HTTP protocol of uvicorn with limits; between requests, a timer limits the time for the next head."""
 
+    max_head_bytes = 65_536  # of the request line and all headers
+    head_timeout = 10.0  # seconds to receive them
+    max_connections = 500
+    max_unauthenticated = 100  # connections of one address
+
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._head_bytes = self._chunk_bytes = 0  # of an incomplete head, and of the last data received
@@ -59,7 +60,7 @@ class Connection(HttpToolsProtocol):
         self._address = self._limited_address()
         self._timer: TimerHandle | None = None
         self._start_timer()
-        if len(self.connections) > min(MAX_CONNECTIONS, MAX_UNAUTHENTICATED):
+        if len(self.connections) > min(self.max_connections, self.max_unauthenticated):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -71,15 +72,15 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if not self._has_progressed and not self._is_reading_body:
             self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
+            if self._head_bytes > self.max_head_bytes:
                 self._refuse_head()
         if self._timer is None and self._is_idle:
             self._start_timer()
 
     def on_headers_complete(self) -> None:
-        if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES:
+        if self._head_bytes + self._chunk_bytes > self.max_head_bytes:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > MAX_HEAD_BYTES:
+            if size > self.max_head_bytes:
                 raise ValueError("the head is too long")  # stops the parser, which calls send_400_response
         self._head_bytes, self._is_reading_body, self._has_progressed = 0, True, True
         self._active_at = next(_sequence)
@@ -92,7 +93,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._head_bytes + self._chunk_bytes > MAX_HEAD_BYTES and not self._is_reading_body:
+        if self._head_bytes + self._chunk_bytes > self.max_head_bytes and not self._is_reading_body:
             self._refuse_head()
         else:
             self._refuse(400, "this is not an HTTP/1.1 request", "ParameterError")
@@ -122,19 +123,19 @@ class Connection(HttpToolsProtocol):
         ]
         unauthenticated = [one for one in others if not one._is_authenticated]
         same = [one for one in unauthenticated if one._address == self._address and self._address is not None]
-        if len(same) >= MAX_UNAUTHENTICATED:
+        if len(same) >= self.max_unauthenticated:
             min(same, key=lambda one: one._opened_at).transport.abort()
-        elif len(others) >= MAX_CONNECTIONS:
+        elif len(others) >= self.max_connections:
             if unauthenticated:
                 min(unauthenticated, key=lambda one: one._opened_at).transport.abort()
             elif idle := [one for one in others if one._is_idle]:
                 min(idle, key=lambda one: one._active_at).transport.abort()
             else:
-                self._refuse(503, f"all {MAX_CONNECTIONS} connections are busy; try again later")
+                self._refuse(503, f"all {self.max_connections} connections are busy; try again later")
 
     def _start_timer(self) -> None:
         if not self.transport.is_closing():
-            self._timer = self.loop.call_later(HEAD_TIMEOUT, self._on_timeout)
+            self._timer = self.loop.call_later(self.head_timeout, self._on_timeout)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -144,12 +145,12 @@ class Connection(HttpToolsProtocol):
     def _on_timeout(self) -> None:
         self._timer = None
         if self._is_idle and self._head_bytes:
-            self._refuse(408, f"no request was received within {HEAD_TIMEOUT:g} s")
+            self._refuse(408, f"no request was received within {self.head_timeout:g} s")
         elif self._is_idle:
             self.transport.close()  # nothing was received, or every request was answered
 
     def _refuse_head(self) -> None:
-        self._refuse(431, f"the head of a request has at most {MAX_HEAD_BYTES} bytes")
+        self._refuse(431, f"the head of a request has at most {self.max_head_bytes} bytes")
 
     def _refuse(self, status: int, message: str, type: str = "RateLimitError") -> None:
         """Send an error and close the connection, after the response to a complete request before it."""

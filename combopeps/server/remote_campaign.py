@@ -19,12 +19,12 @@ from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed
 from combopeps.session.events import Lease, check_lease, check_name
-from combopeps.session.measurement_table import TableSummary, read_rows
-from combopeps.session.queries import Query, QueryFactory, check_results, read_observations
+from combopeps.session.measurement_table import TableSummary, read_observations
+from combopeps.session.queries import Query, check_id, check_results
+from combopeps.session.reports import Measurement
 from combopeps.session.result import Look, Result, Status, TopAnswer
 from combopeps.session.run import Callback, Run
-from combopeps.session.session import Measurement
-from combopeps.session.state import FIRST_LOOK, LOOK_DIVISOR
+from combopeps.session.session import FIRST_LOOK, LOOK_DIVISOR
 from combopeps.stopping.base import Verdict
 from combopeps.stopping.registry import stopping_rule
 from combopeps.utils.formatting import ShortRepr
@@ -209,7 +209,7 @@ class RemoteCampaign(ShortRepr):
     def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> TableSummary:
         """Record measurements without queries from a table, all or none, as `Session.observe_table`."""
         check_flag("confirm", confirm)
-        arms, readings, observed = read_observations(read_rows(rows), self._serializer.result_reader)
+        arms, readings, observed = read_observations(rows, self._serializer.result_reader)
         if arms:
             bodies = [self._serializer.observation(*pair) for pair in zip(arms, readings, strict=True)]
             self._observe({"rows": bodies}, key, confirm)
@@ -324,10 +324,6 @@ class RemoteCampaign(ShortRepr):
         """Whether it is time for a look, by the estimated number of measurements."""
         return self._estimated_samples >= self._next_look
 
-    def cost_of(self, query: Query) -> float:
-        """Return the cost of measuring a query."""
-        return QueryFactory(self.problem).cost(query)
-
     def start_run(self, has_budget: bool) -> int | None:
         """Begin a run."""
         self._samples = self._estimated_samples = self._next_look = 0
@@ -336,11 +332,6 @@ class RemoteCampaign(ShortRepr):
 
     def end_run(self) -> None:
         """Do nothing: the server evaluates the stopping rule."""
-
-    def current_answer(self) -> tuple[Any, str]:
-        """Return the answer of the last look, and its error probability in words."""
-        assert self._status is not None
-        return self._status.answer, self._status.error_text
 
     def finish_run(self, reason: str, made: int, by_cost: bool) -> Result:
         """Return the result of a run."""
@@ -370,12 +361,7 @@ class RemoteCampaign(ShortRepr):
     def _check_query(self, query: Any) -> Query | int:
         """Return a query of this campaign, or its id; raise `QueryError` for anything else."""
         if not isinstance(query, Query):
-            if isinstance(query, bool) or not hasattr(query, "__index__"):
-                raise QueryError(
-                    f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
-                    "those that wait, and observe(label, y) takes results without a query"
-                )
-            return int(query)
+            return check_id(query)
         known = self._asked[query.id][0] if query.id in self._asked else None
         if known is None:
             known = next((other for other in self.open_queries if other.id == query.id), query)

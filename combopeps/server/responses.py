@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import fields
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,16 @@ from combopeps.problem import Problem
 from combopeps.server import schemas
 from combopeps.session.events import Lease, check_name
 from combopeps.session.queries import Query, QueryFactory, Reading, ResultReader, check_reward
+from combopeps.session.reports import Measurement
 from combopeps.session.result import Status, TopAnswer
-from combopeps.session.session import Measurement
 from combopeps.utils.formatting import short_repr, to_json_data
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.validation import as_float
+
+_MAY_BE_NAN = (
+    "error_probability", "value", "value_std", "runner_up_value", "runner_up_value_std", "gap", "gap_std",
+    "expected_loss",
+)  # fmt: skip
 
 
 class Serializer:
@@ -52,20 +57,30 @@ class Serializer:
         z, pulls, noise = self._vector(parsed.z), dict.fromkeys(self.problem.arms.labels, 0), parsed.noise_estimate
         pulls |= {self._label(label): count for label, count in parsed.pulls}
         top_answers = [
-            TopAnswer(oracle.decode(vector), vector, _or_nan(one.probability), one.interval)
+            TopAnswer(
+                oracle.decode(vector),
+                vector,
+                _or_nan(one.probability),
+                one.interval,
+                _or_nan(one.value),
+                _or_nan(one.value_std),
+            )
             for one, vector in zip(parsed.top_answers, map(self._vector, parsed.top_answers_z), strict=True)
         ]
+        low, high = parsed.loss_interval
         converted: dict[str, Any] = {
             "z": z,
             "answer": oracle.decode(z),
             "runner_up": None if parsed.runner_up_z is None else oracle.decode(self._vector(parsed.runner_up_z)),
-            "error_probability": _or_nan(parsed.error_probability),
             "top_answers": top_answers,
+            "inclusion": self._vector(parsed.inclusion),
+            "loss_interval": (low, inf if high is None else high),
             "pulls": pulls,
             "open_queries": self._restored(parsed.open),
             "leases": _leases(parsed.open),
             "noise_estimate": None if noise is None else NoiseEstimate(**dict(noise)),
         }
+        converted |= {name: _or_nan(getattr(parsed, name)) for name in _MAY_BE_NAN}
         unchanged = [field.name for field in fields(Status) if field.name not in converted]
         return Status(**{name: getattr(parsed, name) for name in unchanged}, **converted)
 

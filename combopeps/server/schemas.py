@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -17,9 +17,9 @@ from combopeps.campaign.records import json_label
 from combopeps.policies.base import Policy
 from combopeps.session.events import MAX_LEASE, MAX_NAME, Lease
 from combopeps.session.queries import Query as SessionQuery
-from combopeps.session.queries import measured_numbers
+from combopeps.session.reports import Measurement
 from combopeps.session.result import Status as SessionStatus
-from combopeps.session.session import Measurement, Session
+from combopeps.session.session import Session
 from combopeps.utils.formatting import to_json_data
 
 CAMPAIGN_HEADER = "combopeps-campaign"  # the HTTP header with the hash of the campaign of a request or response
@@ -72,6 +72,7 @@ Seconds = Annotated[
 _JSON_TUPLE = Field(strict=False)  # accepts a JSON list as a tuple; its entries are validated strictly
 Vector = list[Annotated[tuple[Count, Number], _JSON_TUPLE]]  # component and value of the nonzero entries
 Interval = Annotated[tuple[Number, Number], _JSON_TUPLE]
+OpenInterval = Annotated[tuple[Number, Number | None], _JSON_TUPLE]  # the high end is null if there is none
 
 
 class Body(BaseModel):
@@ -214,6 +215,8 @@ class TopAnswer(Answer):
     answer: Any
     probability: Number | None
     interval: Interval
+    value: Number | None
+    value_std: Number | None
 
 
 class NoiseEstimate(Answer):
@@ -236,6 +239,16 @@ class Status(Answer):
     error_interval: Interval
     top_answers: list[TopAnswer]
     top_answers_z: list[Vector]
+    objective: Literal["max", "min"]
+    value: Number | None
+    value_std: Number | None
+    runner_up_value: Number | None
+    runner_up_value_std: Number | None
+    gap: Number | None
+    gap_std: Number | None
+    expected_loss: Number | None
+    loss_interval: OpenInterval
+    inclusion: Vector
     delta: Number
     epsilon: Number
     stop: bool
@@ -308,7 +321,7 @@ def query_json(query: SessionQuery, lease: Lease | None = None) -> Json:
     """Return a query in the form of `Query`."""
     return {
         "id": query.id, "label": to_json_data(query.label), "components": to_json_data(query.components),
-        "measured": list(measured_numbers(query)), "is_action": query.action is not None,
+        "measured": list(query.measured), "is_action": query.action is not None,
         "client": None if lease is None else lease.client, "until": None if lease is None else lease.until,
     }  # fmt: skip
 
@@ -316,9 +329,12 @@ def query_json(query: SessionQuery, lease: Lease | None = None) -> Json:
 def status_json(session: Session, status: SessionStatus) -> Json:
     """Return a status in the form of `Status`."""
     runner_up = None if status.runner_up is None else session.problem.oracle.encode(status.runner_up)
-    unchanged = [name for name in Status.model_fields if hasattr(status, name) and name not in ("z", "pulls")]
+    unchanged = [
+        name for name in Status.model_fields if hasattr(status, name) and name not in ("z", "inclusion", "pulls")
+    ]
     return {name: to_json_data(getattr(status, name)) for name in unchanged} | {
         "z": _entries(status.z),
+        "inclusion": _entries(status.inclusion),
         "runner_up_z": None if runner_up is None else _entries(runner_up),
         "top_answers_z": [_entries(answer.z) for answer in status.top_answers],
         "open": [query_json(query, status.leases.get(query.id)) for query in status.open_queries],

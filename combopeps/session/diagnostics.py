@@ -1,7 +1,6 @@
 """`Diagnostics`: sequential tests of the results of a session against the stated noise, prior and linear model.
 
-`NoiseGuard` tests the noise at every result; prior and linear model are tested by the classes of
-`combopeps.session.misspecification`.
+`NoiseGuard` tests the noise; prior and linear model are tested by the classes of `combopeps.session.misspecification`.
 
 Noise larger than stated:
 
@@ -43,7 +42,7 @@ import copy
 import sys
 import warnings
 from collections.abc import Sequence
-from math import hypot, inf, log, sqrt
+from math import inf, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,9 +52,8 @@ from combopeps.errors import LinearityWarning, NoiseWarning, PriorWarning
 from combopeps.oracles.base import Array
 from combopeps.policies.base import Policy
 from combopeps.session.misspecification import FIT_ADVICE, PRIOR_ADVICE, FitGuard, PriorGuard, Repetitions
-from combopeps.session.queries import Reading
+from combopeps.session.queries import Reading, ResultTable
 from combopeps.utils.jit import njit
-from combopeps.utils.state_dict import StateDict, boolean, load_into
 
 NOISE_ADVICE = (
     "either noise_std is too small, or measurements of one arm drift or have outliers. No claim holds then; set "
@@ -77,8 +75,8 @@ _SMALLER_SCALES = np.array([0.7, 0.5, 0.35, 0.2, 0.1])
 _MIN_RATIO = 0.1  # of estimated to stated noise: smaller ratios are reported as "less than"
 _MIN_DOF = 64  # degrees of freedom at which an estimated noise is used to test the prior
 _SIGMA_MARGIN = 3.0  # standard errors added to this estimate
-_LOOK_DIVISOR = 10  # the next look is due after t / 10 more measurements
-_SURPRISE_LEVEL = 5.0  # standard deviations of the prior; a result beyond makes a look due at once
+_EVIDENCE_DIVISOR = 32  # M is computed when the number of measurements has grown by 1/32
+_TEST_DIVISOR = 10  # the next test is due when the number of results has grown by a tenth
 
 
 def _log_charge(n: float, h: float) -> Array:
@@ -99,17 +97,10 @@ def _prices() -> Array:
 _PRICES = _prices()
 
 
-@njit(cache=True, nogil=True)
-def log_evidence(reached: Array, squares: Array) -> Any:
+def log_evidence(reached: Array, squares: Array) -> float:
     """Return ln M, given the numbers of n-th measurements for n = 1..5 and of later ones, (6,), and S_h, (4,)."""
-    terms = np.empty((len(squares), len(_SCALES)))
-    for k in range(len(squares)):
-        for s in range(len(_SCALES)):
-            terms[k, s] = _LOG_WEIGHTS[s] + _SQUARE_FACTORS[s] * squares[k]
-            for n in range(len(reached)):
-                terms[k, s] -= reached[n] * _PRICES[k, n, s]
-    top = terms.max()
-    return top + log(np.exp(terms - top).sum())
+    terms = _LOG_WEIGHTS + _SQUARE_FACTORS * squares[:, None] - np.einsum("n,hns->hs", reached, _PRICES)
+    return float(np.logaddexp.reduce(terms.ravel()))
 
 
 def log_evidence_of_smaller(counts: NDArray[np.int64], squares: float) -> float:
@@ -120,50 +111,29 @@ def log_evidence_of_smaller(counts: NDArray[np.int64], squares: float) -> float:
     return float(np.logaddexp.reduce(gains - charges)) - log(len(_SMALLER_SCALES))
 
 
-@njit(cache=True, nogil=True)
-def _is_suspicious(reached: Array, squares: Array) -> Any:
-    """Return whether the upper bound M <= exp((S - N - N ln(S/N)) / 2), over s and without charges, is at least 1000.
-
-    It is cheaper than M, which is computed only if the bound is exceeded.
-    """
-    within, degrees = 0, 0.0
-    for k in range(len(squares)):
-        while within < min(_HORIZONS[k], _MAX_PRICED + 1) - 1:
-            within += 1
-            degrees += reached[within]
-        S, N = squares[k], degrees
-        if S > N > 0.0 and S - N - N * log(S / N) >= 2.0 * _LOG_THRESHOLD:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
-def _add_measurements(
-    arms: Any, ys: Array, noise: Array, alarmed: bool, count: Any, means: Array, reached: Array, squares: Array
-) -> Any:
-    """Update the statistics with successive measurements; return whether there is an alarm."""
+@njit(steps=lambda arms, *_: 6 * len(arms))
+def add_measurements(
+    arms: Any, ys: Array, noise: Array, count: Any, means: Array, reached: Array, squares: Array
+) -> None:
+    """Update the statistics with successive measurements."""
     for i in range(len(arms)):
         arm = arms[i]
         n, mean, value = count[arm], means[arm], min(_MAX_VALUE, max(-_MAX_VALUE, ys[i] / noise[arm]))
         count[arm] = n + 1
         means[arm] = mean + (value - mean) / (n + 1)
         reached[min(n, _MAX_PRICED)] += 1.0
-        if n == 0:
-            continue
         square = min(_MAX_SQUARE, (value - mean) * (value - mean) * n / (n + 1))
         for k in range(len(squares)):
-            if n < _HORIZONS[k]:
+            if 0 < n < _HORIZONS[k]:
                 squares[k] += square
-        if not alarmed and _is_suspicious(reached, squares):
-            alarmed = log_evidence(reached, squares) >= _LOG_THRESHOLD
-    return alarmed
 
 
 class NoiseGuard:
     """Sequential test of the stated noise, from repeated measurements of the same arms.
 
     Only single measurements with the noise of their arm are added: neither means of several measurements, nor those
-    with a standard error of their own.
+    with a standard error of their own. M is computed after each of the first of them, then whenever their number has
+    grown by 1/32: whether there is an alarm does not depend on how many are added at once.
 
     Parameters
     ----------
@@ -185,13 +155,11 @@ class NoiseGuard:
     Examples
     --------
     >>> guard = NoiseGuard(np.array([0.1]))
-    >>> [guard.add(0, y) for y in (5.0, 5.3, 4.7, 5.2, 4.8, 5.4)]
-    [False, False, False, False, False, True]
+    >>> guard.add([0] * 6, [5.0, 5.3, 4.7, 5.2, 4.8, 5.4])
     >>> guard.text
     'the noise looks 2.8 times as large as stated (0.28, noise_std = 0.1)'
     >>> cautious = NoiseGuard(np.array([5.0]))
-    >>> cautious.add_many([0] * 6, [5.0, 5.3, 4.7, 5.2, 4.8, 5.4])
-    False
+    >>> cautious.add([0] * 6, [5.0, 5.3, 4.7, 5.2, 4.8, 5.4])
     >>> cautious.smaller
     'the noise looks less than 0.1 times as large as stated (below 0.5, noise_std = 5)'
     """
@@ -201,50 +169,19 @@ class NoiseGuard:
         self.counts, self._means = np.zeros(len(noise), dtype=np.int64), np.zeros(len(noise))
         self._reached = np.zeros(_MAX_PRICED + 1)  # numbers of arms with >= 1, 2, ... measurements; then the excess
         self._squares = np.zeros(len(_HORIZONS))
-        self._arm, self._y = np.empty(1, dtype=np.intp), np.empty(1)  # buffers of `add`
+        self._next = 1  # number of measurements after which M is computed next
 
-    def copy(self) -> NoiseGuard:
-        other = copy.copy(self)
-        for name in ("counts", "_means", "_reached", "_squares"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
-
-    def state_of(self, arm: int) -> tuple[int, float, Array, Array, bool]:
-        """Return the state that one measurement of an arm may change."""
-        return self.counts.item(arm), self._means.item(arm), self._reached.copy(), self._squares.copy(), self.alarmed
-
-    def restore(self, arm: int, before: tuple[int, float, Array, Array, bool]) -> None:
-        """Undo measurements of this arm since `before`; none of another arm may have been added."""
-        self.counts[arm], self._means[arm], self._reached, self._squares, self.alarmed = before
-
-    def state_dict(self) -> StateDict:
-        sums = {"reached": self._reached, "squares": self._squares}
-        return {"count": self.counts, "mean": self._means, "alarmed": self.alarmed, **sums}
-
-    def load_state_dict(self, data: StateDict, pulls: NDArray[np.int64]) -> None:
-        """Restore the state; ValueError if an arm has more measurements than `pulls`."""
-        load_into(self.counts, data["count"])
-        load_into(self._means, data["mean"])
-        load_into(self._reached, data["reached"])
-        load_into(self._squares, data["squares"])
-        self.alarmed = boolean(data["alarmed"])
-        if (self.counts > pulls).any() or (self.counts < 0).any() or self._reached.sum() != self.counts.sum():
-            raise ValueError("the statistics of the noise contradict the measurements")
-
-    def add(self, arm: int, y: float) -> bool:
-        """Add one measurement; return True if it raises the alarm."""
-        self._arm[0], self._y[0] = arm, y
-        return self._add(self._arm, self._y)
-
-    def add_many(self, arms: Sequence[int], ys: Sequence[float]) -> bool:
-        """Add measurements in order; return True if one of them raises the alarm."""
-        return self._add(np.array(arms, dtype=np.intp), np.array(ys, dtype=np.float64))
-
-    def _add(self, arms: NDArray[np.intp], ys: Array) -> bool:
-        was, sums = self.alarmed, (self.counts, self._means, self._reached, self._squares)
-        if self._stated:
-            self.alarmed = _add_measurements(arms, ys, self.noise, was, *sums)
-        return self.alarmed and not was
+    def add(self, arms: Sequence[int] | NDArray[np.int64], ys: Sequence[float] | Array) -> None:
+        """Add measurements, in order."""
+        arm, y, begin, made = np.asarray(arms, dtype=np.intp), np.asarray(ys, float), 0, int(self._reached.sum())
+        while self._stated and begin < len(arm):
+            end = min(len(arm), begin + self._next - made)
+            sums = self.counts, self._means, self._reached, self._squares
+            add_measurements(arm[begin:end], y[begin:end], self.noise, *sums)
+            begin, made = end, made + end - begin
+            if made == self._next:
+                self._next += max(1, made // _EVIDENCE_DIVISOR)
+                self.alarmed = self.alarmed or log_evidence(self._reached, self._squares) >= _LOG_THRESHOLD
 
     @property
     def text(self) -> str:
@@ -258,6 +195,13 @@ class NoiseGuard:
         if not self._stated or self.alarmed or log_evidence_of_smaller(self.counts, squares) < _LOG_THRESHOLD:
             return ""
         return f"the noise looks {self._describe(self.ratio)}"
+
+    @property
+    def fewer(self) -> str:
+        """How many measurements would be sufficient with the noise as estimated, in words."""
+        if self.ratio > _MIN_RATIO:
+            return f"about {self.ratio**-2.0:.2g} times fewer measurements"
+        return "less than a hundredth of the measurements"
 
     @property
     def repetitions(self) -> Repetitions:
@@ -317,135 +261,92 @@ class Conflict(NamedTuple):
         return claim
 
 
-def _plain_readings(arms: Sequence[int], readings: Sequence[Reading]) -> tuple[list[int], list[float]]:
-    """Return arms and values of single measurements with the noise of their arm."""
-    plain = [(arm, reading.y) for arm, reading in zip(arms, readings, strict=True) if reading.is_plain]
-    return [arm for arm, _ in plain], [y for _, y in plain]
-
-
 class Diagnostics:
     """Tests of the assumptions of a session, with at most one warning of each kind.
 
-    Noise larger than stated is tested at every result. The other tests are made when the number of results has grown by
-    a tenth, before every claim, and when a result is surprising under the prior.
+    They are made when the number of results has grown by a tenth, before every claim, and when a value is recorded that
+    seemed implausible. A conflict with the linear model remains until results are corrected, one with the prior unless
+    it may have been caused by noise larger than stated.
+
+    Parameters
+    ----------
+    policy
+        The policy, which has the sums of all results.
+    results
+        The recorded results.
+
+    Attributes
+    ----------
+    next_test
+        Number of recorded results at which a test is due.
+    warned_elsewhere
+        Whether other processes have recorded results, and warned of their conflicts.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, results: ResultTable) -> None:
         problem = policy.problem
-        self.policy = policy
-        self._noise: list[float] = problem.noise.tolist()
+        self._policy, self._results = policy, results
         self._is_noise_stated = problem.noise_std is not None
-        self.noise = NoiseGuard(problem.noise, stated=self._is_noise_stated)
         mean, std, stated = policy.posterior.theta_hat[0], policy.posterior.prior_std, not problem.prior_is_estimated
-        self.prior = PriorGuard(problem.signal, problem.oracle.components, mean, std, problem.space, stated=stated)
-        self.fit = FitGuard(problem.signal, problem.noise, stated=self._is_noise_stated)
-        self._prior_text = self._smaller_text = ""  # at the last look
-        self._last_warned: Conflict | None = None  # at the last look of `warn_about`
+        self._prior = PriorGuard(problem.signal, problem.oracle.components, mean, std, problem.space, stated=stated)
+        self._fit = FitGuard(problem.signal, problem.noise, stated=self._is_noise_stated)
         self._warned: set[str] = set()
-        self._surprised: set[int] = set()  # arms that had a surprising result
-        self._new_results, self._look_interval = 0, 1  # since the last look, and until the next one
-
-    @property
-    def conflict(self) -> Conflict:
-        """Conflicts at the last look."""
-        smaller = "" if self.noise.alarmed else self._smaller_text
-        return Conflict(self.noise.text, self.fit.text, self._prior_text, smaller, self._fewer(self.noise))
-
-    def check(self) -> None:
-        """Test all results before a claim is made, and warn of the first conflict of each kind."""
-        if self._test_fit(self.fit):
-            self._warn("fit", self.fit.text)
-        self._look()
-
-    def refresh(self) -> None:
-        """Repeat the tests of `check` on the current results alone, without warnings."""
-        self.fit.forget()
-        self._test_fit(self.fit)
-        found = self._test_prior_and_noise(self.noise)
-        self._prior_text, self._smaller_text = found.prior, found.smaller
-
-    def warn_about(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
-        """Warn of conflicts that these results will cause, before they are recorded.
-
-        Where warnings are errors, nothing has been recorded when one is raised.
-        """
-        noise_after = self.noise.copy()
-        is_larger = noise_after.add_many(*_plain_readings(arms, readings))
-        if len(arms) and self._is_due(arms, readings):
-            self._new_results, self._look_interval = 0, self._next_interval()
-            before = self._test_prior_and_noise(self.noise) if self._last_warned is None else self._last_warned
-            self._last_warned = after = self._test_prior_and_noise(noise_after, arms, readings)
-            if after.prior and not before.prior:
-                self._warn("prior", after.prior)
-            if after.smaller and not before.smaller:
-                self._warn("smaller", after.smaller, after.fewer)
-        if is_larger:
-            self._warn("noise", noise_after.text)
-        fit_before, fit_after = copy.copy(self.fit), copy.copy(self.fit)
-        if self._test_fit(fit_after, arms, readings) and not self._test_fit(fit_before):
-            self._warn("fit", fit_after.text)
-
-    def add(self, arms: Sequence[int], readings: Sequence[Reading]) -> None:
-        """Add results without a warning."""
-        self.noise.add_many(*_plain_readings(arms, readings))
+        self.warned_elsewhere = False
+        self.reset()
 
     def reset(self) -> None:
-        """Discard all results."""
-        self.noise = NoiseGuard(self.policy.problem.noise, stated=self._is_noise_stated)
-        self.fit.forget()
-        self._prior_text = self._smaller_text = ""
-        self._last_warned = None
+        """Begin again with the first result, as some were corrected."""
+        self._noise = NoiseGuard(self._policy.problem.noise, stated=self._is_noise_stated)
+        self._rows = 0  # results that `_noise` includes
+        self._conflict, self.next_test = Conflict(), 0
 
-    def state_dict(self) -> StateDict:
-        """Return the state that cannot be computed from the current results; issued warnings are not included."""
-        return self.noise.state_dict()
+    def test(self, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> Conflict:
+        """Test all results, and new ones before they are recorded; warn of the first conflict of each kind.
 
-    def load_state_dict(self, data: StateDict) -> None:
-        self.noise.load_state_dict(data, self.policy.pulls[0])
-
-    def add_one(self, arm: int, reading: Reading) -> None:
-        """Add one result before the policy is updated with it, and warn of conflicts.
-
-        Where warnings are errors, the result has not been added when one is raised.
+        Where warnings are errors, the new results have not been recorded when one is raised. A repeated call with the
+        same results then succeeds.
         """
-        before = self.noise.state_of(arm)
-        try:
-            if reading.is_plain and self.noise.add(arm, reading.y):
-                self._warn("noise", self.noise.text)
-            if self.fit.active and self.fit.due(self.policy.samples) and self._test_fit(self.fit):
-                self._warn("fit", self.fit.text)
-            self._new_results += 1
-            if self._new_results >= self._look_interval or self._is_surprising(arm, reading):
-                self._look((arm,), (reading,))
-        except Warning:
-            self.noise.restore(arm, before)
-            raise
+        if self.warned_elsewhere:
+            known = self.find()
+            self._warned |= {kind for kind in _WARNINGS if getattr(known, kind)}
+            self.warned_elsewhere = False
+        found, before = self.find(arms, readings), self._conflict
+        for kind, (category, advice) in _WARNINGS.items():
+            text = getattr(found, kind)
+            if text and kind not in self._warned:
+                self._warned.add(kind)
+                message = f"{text}: {advice.format(fewer=found.fewer)}"
+                warnings.warn(message, category, stacklevel=_user_stacklevel())
+        prior = found.prior or ("" if found.noise else before.prior)
+        self._conflict = found._replace(fit=found.fit or before.fit, prior=prior)
+        recorded = len(self._results) + len(arms)
+        self.next_test = recorded + max(1, recorded // _TEST_DIVISOR)
+        return self._conflict
 
-    def _look(self, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> None:
-        """Test prior and noise on all results of the policy, and on new ones that `noise` already includes."""
-        self._new_results, self._look_interval = 0, self._next_interval()
-        found = self._test_prior_and_noise(self.noise, arms, readings)
-        # A conflict with the prior is withdrawn only if it may have been caused by noise larger than stated.
-        if found.prior or self.noise.alarmed:
-            self._prior_text = found.prior
-        if found.prior:
-            self._warn("prior", found.prior)
-        self._smaller_text = found.smaller
-        if found.smaller:
-            self._warn("smaller", found.smaller, found.fewer)
-
-    def _test_prior_and_noise(
-        self, noise: NoiseGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()
-    ) -> Conflict:
-        """Test the prior, and whether the noise is smaller than stated, on all results and new ones."""
-        scale, prior_text = self._noise_scale(noise), ""
-        if self.prior.active and scale is not None:
-            weights, totals = self._sums(arms, readings)
+    def find(self, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> Conflict:
+        """Return the conflicts of all recorded results and new ones, whatever earlier tests have found."""
+        self._include_recorded()
+        noise, (weights, totals) = self._noise, self._sums(arms, readings)
+        if arms:
+            noise = copy.deepcopy(noise)
+            plain = [(arm, reading.y) for arm, reading in zip(arms, readings, strict=True) if reading.is_plain]
+            noise.add([arm for arm, _ in plain], [y for _, y in plain])
+        prior, scale = "", self._noise_scale(noise)
+        if self._prior.active and scale is not None:
             # Squared residuals can be used only if they are of the same results as the sums.
             same = self._is_noise_stated and not noise.alarmed and np.array_equal(weights, noise.counts)
             repetitions = noise.repetitions if same else None
-            prior_text = self.prior.test(weights / scale**2, totals / scale**2, repetitions)
-        return Conflict(prior=prior_text, smaller=noise.smaller, fewer=self._fewer(noise))
+            prior = self._prior.test(weights / scale**2, totals / scale**2, repetitions)
+        # Noise larger than stated makes residuals of the linear model larger, too.
+        fit = "" if noise.alarmed else self._fit.test(weights, totals)
+        return Conflict(noise.text, fit, prior, noise.smaller, noise.fewer)
+
+    def _include_recorded(self) -> None:
+        """Add the results since the last test to the test of the noise."""
+        results, new = self._results, slice(self._rows, len(self._results))
+        plain = (results.sem[new] == 0.0) & (results.count[new] == 1) & results.active[new]
+        self._noise.add(results.arm[new][plain], results.y[new][plain])
+        self._rows = len(results)
 
     def _noise_scale(self, noise: NoiseGuard) -> float | None:
         """Return the noise with which the prior is tested, in units of `Problem.noise`; None if it is unknown.
@@ -454,65 +355,21 @@ class Diagnostics:
         """
         if self._is_noise_stated:
             return max(1.0, noise.ratio) if noise.alarmed else 1.0
-        sigma, dof = self.policy.posterior.sigma.item(0), self.policy.posterior.dof.item(0)
+        sigma, dof = self._policy.posterior.sigma.item(0), self._policy.posterior.dof.item(0)
         return float(sigma * (1.0 + _SIGMA_MARGIN / (2.0 * dof) ** 0.5)) if dof >= _MIN_DOF else None
-
-    def _is_due(self, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
-        self._new_results += len(arms)
-        if self._new_results >= self._look_interval:
-            return True
-        return any(self._is_surprising(arm, reading) for arm, reading in zip(arms, readings, strict=True))
-
-    def _next_interval(self) -> int:
-        """Return the number of results until the next look."""
-        return max(1, self.policy.samples // _LOOK_DIVISOR)
-
-    def _is_surprising(self, arm: int, reading: Reading) -> bool:
-        """Return whether a result is far from its prior mean; at most once for each arm."""
-        prior, noise = self.prior, self._noise[arm]
-        std, distance = prior.arm_std.item(arm), abs(reading.y / noise - prior.arm_mean.item(arm))
-        if distance <= _SURPRISE_LEVEL * std or not prior.active or arm in self._surprised:
-            return False
-        sigma = self.policy.posterior.sigma.item(0)
-        if distance <= _SURPRISE_LEVEL * hypot(std, 1.0 / sqrt(reading.weight(noise) / (sigma * sigma))):
-            return False
-        self._surprised.add(arm)
-        return True
-
-    def _test_fit(self, guard: FitGuard, arms: Sequence[int] = (), readings: Sequence[Reading] = ()) -> bool:
-        """Test the linear model on all results and new ones, unless the noise is larger than stated."""
-        if not guard.active or self.noise.alarmed:
-            return False
-        return guard.look(*self._sums(arms, readings))
 
     def _sums(self, arms: Sequence[int], readings: Sequence[Reading]) -> tuple[Array, Array]:
         """Return weights and weighted sums of all results and new ones."""
-        weights, totals = self.policy.weights[0].copy(), self.policy.totals[0].copy()
-        if len(arms):
-            index = np.asarray(arms, dtype=np.intp)
-            new = np.array([reading.weight(self._noise[arm]) for arm, reading in zip(arms, readings, strict=True)])
-            np.add.at(weights, index, new)
-            np.add.at(totals, index, new * np.array([r.y for r in readings]) / self.policy.problem.noise[index])
-        return weights, totals
-
-    def _fewer(self, noise: NoiseGuard) -> str:
-        """Describe how many measurements would be sufficient with the noise as estimated."""
-        ratio = noise.ratio
-        return (
-            f"about {ratio**-2.0:.2g} times fewer measurements"
-            if ratio > 0.1
-            else "less than a hundredth of the measurements"
+        weights, totals, noise = (
+            self._policy.weights[0].copy(),
+            self._policy.totals[0].copy(),
+            self._policy.problem.noise,
         )
-
-    def _warn(self, kind: str, text: str, fewer: str = "") -> None:
-        """Warn once of each kind.
-
-        Where warnings are errors, a repeated `tell` of the same result then succeeds.
-        """
-        if kind not in self._warned:
-            self._warned.add(kind)
-            category, advice = _WARNINGS[kind]
-            warnings.warn(f"{text}: {advice.format(fewer=fewer)}", category, stacklevel=_user_stacklevel())
+        for arm, reading in zip(arms, readings, strict=True):
+            weight = reading.weight(noise.item(arm))
+            weights[arm] += weight
+            totals[arm] += weight * reading.y / noise.item(arm)
+        return weights, totals
 
 
 def _user_stacklevel() -> int:
@@ -525,7 +382,7 @@ def _user_stacklevel() -> int:
 
 _WARNINGS: dict[str, tuple[type[Warning], str]] = {
     "noise": (NoiseWarning, NOISE_ADVICE),
-    "smaller": (NoiseWarning, SMALLER_ADVICE),
     "fit": (LinearityWarning, FIT_ADVICE),
     "prior": (PriorWarning, PRIOR_ADVICE),
+    "smaller": (NoiseWarning, SMALLER_ADVICE),
 }

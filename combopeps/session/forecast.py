@@ -94,7 +94,7 @@ def survival(values: Array, ended: Flags) -> tuple[Array, Array]:
 
 def censored_mean(values: Array, ended: Flags) -> CensoredMean:
     """Return the mean of censored values with its interval; arguments as for `survival`."""
-    from scipy.stats import t as student
+    from scipy.special import stdtrit
 
     n, mean = len(values), _restricted_mean(values, ended)
     if n < 2:
@@ -105,7 +105,7 @@ def censored_mean(values: Array, ended: Flags) -> CensoredMean:
         rng = np.random.default_rng(0)  # a fixed seed: the same runs always have the same interval
         resamples = rng.integers(0, n, size=(_BOOTSTRAP_SAMPLES, n))
         error = float(np.std([_restricted_mean(values[rows], ended[rows]) for rows in resamples], ddof=1))
-    half_width = float(student.ppf(0.975, n - 1)) * sqrt(2.0) * error
+    half_width = float(stdtrit(n - 1, 0.975)) * sqrt(2.0) * error
     if survival(values, ended)[1][-1] > 0.0:  # the tail beyond the largest value is unknown
         return CensoredMean(mean, mean, inf, at_least=True)
     return CensoredMean(mean, max(0.0, mean - half_width), mean + half_width)
@@ -197,6 +197,11 @@ class Forecast(Readable):
     def mean_cost(self) -> CensoredMean:
         """Mean cost, with an interval; runs that were cut off are censored."""
         return censored_mean(self.cost, self.ended)
+
+    @cached_property
+    def mean_loss(self) -> CensoredMean:
+        """Mean difference between the values of the best answer and of the final one, with an interval."""
+        return censored_mean(self.loss, np.ones(self.runs, dtype=bool))
 
     @property
     def share_right(self) -> Proportion:

@@ -6,6 +6,7 @@ The faults of all rows are collected before an error is raised, and a table is r
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite, isnan
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from combopeps.errors import ComboPepsError, FileFormatError, LabelError, ParameterError, RewardError
+from combopeps.session.queries import Reading, ResultReader
 from combopeps.utils.csv_files import (
     ColumnError,
     Columns,
@@ -49,14 +51,12 @@ class Faults:
     ----------
     rows
         Number of rows.
-    number
-        Function from the index of a row to its number in messages: a line of a file, or the index itself.
-    file
-        Path of the file; None for rows in memory.
+    file, lines
+        Path of the file, and the lines of its rows; without them, messages name the index of a row in memory.
 
     Examples
     --------
-    >>> faults = Faults(9, lambda row: row + 2, Path("history.csv"))
+    >>> faults = Faults(9, Path("history.csv"), range(2, 11))
     >>> faults.add(4, "value", "there is no number, got 'NA'; leave such rows out")
     >>> faults.add(6, "value", "there is no number, got ''; leave such rows out")
     >>> faults.check()  # doctest: +ELLIPSIS
@@ -64,8 +64,8 @@ class Faults:
     combopeps.errors.FileFormatError: history.csv, line 6, value: there is no number, got 'NA'; leave such rows...
     """
 
-    def __init__(self, rows: int, number: Callable[[int], int], file: Path | None = None) -> None:
-        self.rows, self.number, self.file = rows, number, file
+    def __init__(self, rows: int, file: Path | None = None, lines: Sequence[int] | None = None) -> None:
+        self.rows, self.file, self._numbers = rows, file, range(rows) if lines is None else lines
         self._found: dict[int, tuple[str, str, type[ComboPepsError]]] = {}
 
     def add(self, row: int, field: str, message: str, error: type[ComboPepsError] = FileFormatError) -> None:
@@ -78,9 +78,9 @@ class Faults:
             return
         first, *others = sorted(self._found)
         field, message, error = self._found[first]
-        line, unit = self.number(first), "line" if self.file else "row"
+        line, unit = self._numbers[first], "line" if self.file else "row"
         where = f"{self.file}, line {line}" if self.file else f"row {line} (counted from 0)"
-        next_rows = ", ".join(str(self.number(row)) for row in others[:_MAX_NAMED_ROWS])
+        next_rows = ", ".join(str(self._numbers[row]) for row in others[:_MAX_NAMED_ROWS])
         ellipsis = ", ..." if len(others) > _MAX_NAMED_ROWS else ""
         next_faults = f"the next in {unit} {next_rows}{ellipsis}; " if others else ""
         rows_are = "rows are" if others else "rows is"
@@ -91,67 +91,44 @@ class Faults:
         raise error(text)
 
 
+Row = tuple[Any, float, float | None, int]  # label, value, sem, count
+
+
 @dataclass(frozen=True)
 class Table:
-    """Measurements with checked numbers, and labels that have not been matched with the arms of a problem yet.
+    """Rows of measurements, and their faults.
 
     Attributes
     ----------
-    labels
-        Labels of the rows; from files as text, or as tuples of text.
-    values, sems, counts
-        Results, their standard errors (None where unknown), and the number of measurements that each is the mean of.
+    rows
+        Label, value, its standard error (None where unknown), and the number of measurements that it is the mean of.
+        Labels have not been matched with arms yet. Numbers of faulty cells are None until `faults.check()` has raised.
     is_text
-        Whether labels are text that is to be compared with the text of labels.
+        Whether labels are text, or tuples of text, to be compared with the text of labels.
     faults
-        Faults found so far. Values of faulty rows are None until `faults.check()` has raised.
+        Faults found so far.
     """
 
-    labels: list[Any]
-    values: list[float]
-    sems: list[float | None]
-    counts: list[int]
+    rows: list[Row]
     is_text: bool
     faults: Faults
 
-    def __len__(self) -> int:
-        return len(self.labels)
 
-
-def _checked_table(
-    labels: list[Any], columns: Sequence[list[Any] | None], faults: Faults, decimal: str = ".", *, is_text: bool = False
+def _parse_cells(
+    cells: Iterable[tuple[Any, ...]], faults: Faults, decimal: str = ".", *, is_text: bool = False
 ) -> Table:
-    """Return a table of labels and the columns value, sem and count; invalid cells are added to the faults."""
-    values, sems, counts = columns
-    value_error, other_error = (FileFormatError, FileFormatError) if is_text else (RewardError, ParameterError)
-    return Table(
-        labels if is_text else [_checked_label(row, label, faults) for row, label in enumerate(labels)],
-        _parsed_column(values or [], "value", _parse_value, decimal, faults, value_error),
-        [None] * len(labels) if sems is None else _parsed_column(sems, "sem", _parse_sem, decimal, faults, other_error),
-        [1] * len(labels)
-        if counts is None
-        else _parsed_column(counts, "count", _parse_count, decimal, faults, other_error),
-        is_text,
-        faults,
-    )
-
-
-def _parsed_column(
-    cells: list[Any],
-    field: str,
-    parse: Callable[[Any, str], Any],
-    decimal: str,
-    faults: Faults,
-    error: type[ComboPepsError],
-) -> list[Any]:
-    entries = []
-    for row, cell in enumerate(cells):
-        try:
-            entries.append(parse(cell, decimal))
-        except ValueError as cause:
-            entries.append(None)
-            faults.add(row, field, str(cause), error)
-    return entries
+    """Return a table from label, value, sem and count of each row; invalid cells are added to the faults."""
+    rows = list[Any]()
+    for number, (label, *given) in enumerate(cells):
+        parsed = list[Any]()
+        for (name, (parse, error)), cell in zip(_PARSERS.items(), given, strict=True):
+            try:
+                parsed.append(parse(cell, decimal))
+            except ValueError as cause:
+                parsed.append(None)
+                faults.add(number, name, str(cause), FileFormatError if is_text else error)
+        rows.append((label if is_text else _checked_label(number, label, faults), *parsed))
+    return Table(rows, is_text, faults)
 
 
 def _checked_label(row: int, label: Any, faults: Faults) -> Any:
@@ -166,9 +143,7 @@ def _checked_label(row: int, label: Any, faults: Faults) -> Any:
 
 
 def _parse_value(cell: Any, decimal: str) -> float:
-    if isinstance(cell, str):
-        return parse_cell(cell, decimal)
-    value = _as_float(cell)
+    value = parse_cell(cell, decimal) if isinstance(cell, str) else _parse_number(cell, decimal)
     if value is None:
         raise ValueError(f"must be a finite number, and there is none: got {cell!r:.40}; leave such rows out")
     if not isfinite(value):
@@ -177,40 +152,37 @@ def _parse_value(cell: Any, decimal: str) -> float:
 
 
 def _parse_sem(cell: Any, decimal: str) -> float | None:
-    value = _parse_optional(cell, decimal)
-    if value is None or (isfinite(value) and value > 0):
+    value = _parse_number(cell, decimal)
+    if value is None or (isfinite(value) and value > 0 and not isinstance(cell, bool)):
         return value
-    raise ValueError(f"a standard error is a finite number above 0, got {value}; leave it empty where it is unknown")
+    raise ValueError(f"a standard error is a finite number above 0, got {cell!r:.40}; leave it empty where unknown")
 
 
-def _parse_count(cell: Any, _: str) -> int:
-    value = _parse_optional(cell, ".")
+def _parse_count(cell: Any, decimal: str) -> int:
+    value = _parse_number(cell, decimal)
     if value is None:
         return 1
-    if not (1 <= value < MAX_COUNT and value == int(value)):
-        raise ValueError(f"a count is a whole number, 1 or more, got {value:g}; leave it empty for single measurements")
+    if not (1 <= value < MAX_COUNT and value == int(value)) or isinstance(cell, bool):
+        raise ValueError(f"a count is a whole number, 1 or more, got {cell!r:.40}; leave it empty for single results")
     return int(value)
 
 
-def _parse_optional(cell: Any, decimal: str) -> float | None:
-    """Return a number, or None if the cell is empty or a missing value."""
-    if isinstance(cell, bool):
-        raise ValueError(f"must be a finite number, got {cell!r}")
-    if not isinstance(cell, str):
-        return _as_float(cell)
-    return None if is_missing(cell) else parse_cell(cell, decimal)
-
-
-def _as_float(cell: Any) -> float | None:
-    """Return a cell that is no text as a float, infinite if it is too large; None for a missing value."""
-    if _is_missing_object(cell):
-        return None
+def _parse_number(cell: Any, decimal: str) -> float | None:
+    """Return a cell as a float, infinite if it is too large; None for a missing value."""
+    if isinstance(cell, str):
+        return None if is_missing(cell) else parse_cell(cell, decimal)
     try:
-        return float(cell)
+        return None if _is_missing_object(cell) else float(cell)
     except OverflowError:
         return inf
     except (TypeError, ValueError):
         raise ValueError(f"must be a finite number, got {cell!r:.40}") from None
+
+
+_PARSERS: dict[str, tuple[Callable[[Any, str], Any], type[ComboPepsError]]] = {
+    "value": (_parse_value, RewardError), "sem": (_parse_sem, ParameterError), "count": (_parse_count, ParameterError),
+}  # fmt: skip
+"""By column: the parser of its cells, and the error for rows in memory."""
 
 
 def _is_missing_object(cell: Any) -> bool:
@@ -228,9 +200,8 @@ def read_rows(rows: Any) -> Table:
 
     Examples
     --------
-    >>> table = read_rows([("a", 1.5), ("b", 2.5)])
-    >>> table.labels, table.values
-    (['a', 'b'], [1.5, 2.5])
+    >>> read_rows([("a", 1.5), ("b", 2.5)]).rows
+    [('a', 1.5, None, 1), ('b', 2.5, None, 1)]
     """
     if isinstance(rows, (str, os.PathLike)):
         return _from_file(read_csv(rows), measurement_columns)
@@ -243,12 +214,53 @@ def read_rows(rows: Any) -> Table:
     return _from_list(list(rows))
 
 
+def read_observations(rows: Any, reader: ResultReader) -> tuple[list[int], list[Reading], TableSummary]:
+    """Return arms and readings of the rows that `read_rows` reads, in their order, and a summary.
+
+    All rows are validated; the error names the first invalid one. Rows of components that no answer contains are
+    skipped, and counted in the summary.
+    """
+    table = read_rows(rows)
+    faults, numbers = table.faults, _find_arms(table, reader.book)
+    arms, readings = list[int](), list[Reading]()
+    for number, (arm, (_, *cells)) in enumerate(zip(numbers, table.rows, strict=True)):
+        if cells[0] is not None and arm >= 0:
+            try:
+                readings.append(reader.observation(arm, *cells))
+                arms.append(arm)
+            except ComboPepsError as cause:
+                first = str(cause).split()[0]  # the message begins with the parameter, if it is not the value
+                faults.add(number, first if first in _PARSERS else "value", str(cause), type(cause))
+    faults.check()
+    left_out = Counter(number for number in numbers if number < 0)
+    reason = f"{reader.book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
+    named: dict[Hashable, int] = {reader.book.pruned(number): count for number, count in left_out.items()}
+    return arms, readings, TableSummary(len(table.rows), len(arms), named, reason)
+
+
+def _find_arms(table: Table, book: LabelIndex) -> list[int]:
+    """Return the arm of every row, negative for pruned components; add unknown labels to the faults of the table."""
+    known: dict[Any, set[int]] = {}
+    numbers, message = [], ""
+    for row, (label, *_) in enumerate(table.rows):
+        try:
+            if label not in known:
+                known[label] = book.meant(label, is_text=table.is_text)
+            found = known[label]
+        except TypeError:  # unhashable
+            found = set()
+        if len(found) != 1:
+            message = message or str(book.refusal(label, found))
+            table.faults.add(row, "label", message, LabelError)
+        numbers.append(min(found, default=-1))
+    return numbers
+
+
 def read_results(path: str | os.PathLike[str]) -> list[tuple[int, float, float | None]]:
     """Read numbers of queries, their results, and standard errors (None where unknown) from a CSV file."""
     table = _from_file(read_csv(path), result_columns)
-    _check_ids(table, table.labels)
-    table.faults.check()
-    return [(int(text), y, sem) for text, y, sem in zip(table.labels, table.values, table.sems, strict=True)]
+    _check_ids(table, [text for text, *_ in table.rows])
+    return [(int(text), y, sem) for text, y, sem, _ in table.rows]
 
 
 def read_action_results(path: str | os.PathLike[str], book: LabelIndex) -> list[tuple[int, dict[Hashable, Any]]]:
@@ -267,10 +279,10 @@ def read_action_results(path: str | os.PathLike[str], book: LabelIndex) -> list[
         Numbers of queries, and the results of their parts: {label: value}, or {label: (value, sem)}.
     """
     table = _from_file(read_csv(path), part_columns)
-    _check_ids(table, [label[0] for label in table.labels])
+    _check_ids(table, [label[0] for label, *_ in table.rows])
     results: dict[str, dict[Hashable, Any]] = {}
     unknown = ""  # only the first unknown label is explained: the search for similar ones is expensive
-    for row, ((id, *words), y, sem) in enumerate(zip(table.labels, table.values, table.sems, strict=True)):
+    for row, ((id, *words), y, sem, _) in enumerate(table.rows):
         words = [word.strip() for word in words]
         try:
             if unknown and len(book.candidates_by_words(words)) != 1:
@@ -292,6 +304,7 @@ def _check_ids(table: Table, ids: Sequence[str]) -> None:
     for row, text in enumerate(ids):
         if not is_digits(text.strip(), most=_MAX_ID_DIGITS):
             table.faults.add(row, "id", f"must be the number of a query, as `ask` gave it, got {text.strip()!r:.40}")
+    table.faults.check()
 
 
 def _from_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) -> Table:
@@ -304,15 +317,13 @@ def _from_file(file: CsvFile, columns_of: Callable[[Sequence[str]], Columns]) ->
     try:
         decimal = decimal_mark([row[column] for row in rows for column in numeric], file.delimiter)
     except NotationError as cause:
-        row, column = divmod(cause.row, len(numeric))
-        file.refuse(str(cause), lines[row], file.header[numeric[column]])
-    faults = Faults(len(rows), lines.__getitem__, file.path)
-    labels = [_label_of(cells, at) for cells in rows]
-    for row, label in enumerate(labels):
-        if not all(part.strip() for part in (label if isinstance(label, tuple) else (label,))):
-            faults.add(row, file.header[at.label[0]], "is empty; say what was measured")
-    columns = [None if i is None else [cells[i] for cells in rows] for i in (at.value, at.sem, at.count)]
-    return _checked_table(labels, columns, faults, decimal, is_text=True)
+        number, column = divmod(cause.row, len(numeric))
+        file.refuse(str(cause), lines[number], file.header[numeric[column]])
+    faults = Faults(len(rows), file.path, lines)
+    for number, row in enumerate(rows):
+        if not all(row[i].strip() for i in at.label):
+            faults.add(number, file.header[at.label[0]], "is empty; say what was measured")
+    return _parse_cells((_cells_of(row, at) for row in rows), faults, decimal, is_text=True)
 
 
 def _from_frame(frame: Any) -> Table:
@@ -326,10 +337,10 @@ def _from_frame(frame: Any) -> Table:
         at = measurement_columns(names)
     except ColumnError as cause:
         raise ParameterError(f"{cause.column}: {cause}") from None
-    parts = [_entries(frame[names[i]]) for i in at.label]
-    labels = list(zip(*parts, strict=True)) if len(parts) > 1 else parts[0]
-    columns = [None if i is None else _entries(frame[names[i]]) for i in (at.value, at.sem, at.count)]
-    return _checked_table(labels, columns, Faults(len(labels), _same_number))
+    used = [i for i in (*at.label, at.value, at.sem, at.count) if i is not None]
+    rows = list(zip(*(_entries(frame[names[i]]) for i in used), strict=True))
+    at = measurement_columns([names[i] for i in used])
+    return _parse_cells((_cells_of(row, at) for row in rows), Faults(len(rows)))
 
 
 def _entries(column: Any) -> list[Any]:
@@ -338,11 +349,10 @@ def _entries(column: Any) -> list[Any]:
 
 
 def _from_list(rows: list[Any]) -> Table:
-    faults = Faults(len(rows), _same_number)
+    faults = Faults(len(rows))
     columns_by_names: dict[tuple[Any, ...], Columns] = {}
-    entries = [_entry(row, number, faults, columns_by_names) for number, row in enumerate(rows)]
-    labels, *columns = ([entry[i] for entry in entries] for i in range(4))
-    return _checked_table(labels, columns, faults)
+    entries = (_entry(row, number, faults, columns_by_names) for number, row in enumerate(rows))
+    return _parse_cells(entries, faults)
 
 
 def _entry(row: Any, number: int, faults: Faults, columns_by_names: dict[tuple[Any, ...], Columns]) -> tuple[Any, ...]:
@@ -357,8 +367,7 @@ def _entry(row: Any, number: int, faults: Faults, columns_by_names: dict[tuple[A
             except ColumnError as cause:
                 faults.add(number, cause.column, str(cause), ParameterError)
                 return "", 0.0, None, None
-        at = columns_by_names[names]
-        return _label_of(cells, at), *(None if i is None else cells[i] for i in (at.value, at.sem, at.count))
+        return _cells_of(cells, columns_by_names[names])
     if hasattr(row, "tolist"):
         row = row.tolist()
     if not isinstance(row, (tuple, list)) or not 2 <= len(row) <= 4:
@@ -367,13 +376,10 @@ def _entry(row: Any, number: int, faults: Faults, columns_by_names: dict[tuple[A
     return (*row, None, None)[:4]
 
 
-def _label_of(cells: Sequence[Any], at: Columns) -> Any:
-    return cells[at.label[0]] if len(at.label) == 1 else tuple([cells[i] for i in at.label])
-
-
-def _same_number(row: int) -> int:
-    """Number rows in memory by their index."""
-    return row
+def _cells_of(row: Sequence[Any], at: Columns) -> tuple[Any, ...]:
+    """Return label, value, sem and count of a row; None where there is no column."""
+    label = row[at.label[0]] if len(at.label) == 1 else tuple([row[i] for i in at.label])
+    return label, *[None if i is None else row[i] for i in (at.value, at.sem, at.count)]
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from combopeps.oracles.base import Array
 from combopeps.posterior.arms import Arms
@@ -33,7 +32,6 @@ FIT_ADVICE = (
     "own), or noise_std is too small. No claim holds then; correct Problem(..., arms=), and start again"
 )
 _MISFITS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0])  # tau
-_LOOK_DIVISOR = 10  # the next look is due after t / 10 more measurements
 _SUM_ROUNDING = 1e-10  # of sums of measurements, relative
 _MAX_BASIS_ENTRIES = 4_000_000  # of unit arms that share components: larger problems are not tested
 _SIMILAR_RESIDUAL = 0.95  # of the largest residual: arms with similar ones are counted in the message
@@ -133,9 +131,7 @@ class PriorGuard:
         self._low, self._high = space.bounds(signal.dim)
         self.active = stated and (signal.are_units or signal.dim <= _MAX_EIGEN_DIM)
         self._one_arm_each = signal.are_units and int(np.bincount(signal.component).max()) <= 1
-        self.arm_mean: Array = signal.dot(self._mean)
-        rows, unit_std = signal.matrix, np.abs(signal.coefficient) * std[signal.component]
-        self.arm_std: Array = unit_std if rows is None else np.sqrt(rows**2 @ std**2)
+        self._arm_mean: Array = signal.dot(self._mean)
 
     def test(self, weights: Array, totals: Array, repetitions: Repetitions | None = None) -> str:
         """Return a message if results of these weights and sums, (K,), contradict the prior; empty if E < 1000.
@@ -153,7 +149,7 @@ class PriorGuard:
     def _test_units(self, weights: Array, totals: Array, repetitions: Repetitions | None) -> str:
         """Test with unit arms, where components are independent and likelihoods are products over them."""
         signal, dim = self._signal, self._signal.dim
-        deviations = signal.coefficient * (totals - weights * self.arm_mean)
+        deviations = signal.coefficient * (totals - weights * self._arm_mean)
         information = np.asarray(np.bincount(signal.component, weights * signal.coefficient**2, dim), dtype=np.float64)
         moment = np.asarray(np.bincount(signal.component, deviations, dim), dtype=np.float64)
         measured = np.flatnonzero(information)
@@ -180,7 +176,7 @@ class PriorGuard:
         rows, std = self._signal.matrix, self._std
         assert rows is not None
         information = (rows.T * weights) @ rows * np.outer(std, std)
-        moment = std * (rows.T @ (totals - weights * self.arm_mean))
+        moment = std * (rows.T @ (totals - weights * self._arm_mean))
         values, vectors = np.linalg.eigh(information)
         nonzero = values > _EIGEN_ROUNDING * values[-1]  # smaller eigenvalues are rounding errors
         values, rotated = np.where(nonzero, values, 0.0), np.where(nonzero, vectors.T @ moment, 0.0)
@@ -231,13 +227,15 @@ def _evidence_for_noise(components: _Components, stated: Array, repetitions: Rep
 
 def _log_mass(mean: Array, std: Array, low: Array, high: Array) -> Array:
     """Return the log probability of [low, high] under N(mean, std^2), elementwise."""
+    from scipy.special import ndtr
+
     flip = np.where(low > mean, -1.0, 1.0)  # compute in the lower tail, where ndtr keeps its relative precision
     upper, lower = ndtr(flip * (high - mean) / std), ndtr(flip * (low - mean) / std)
     return np.asarray(np.log(np.maximum(np.abs(upper - lower), _MIN_PROBABILITY)))
 
 
 class Fit(NamedTuple):
-    """Result of a look: ln E, and the deviation of each measured arm from its fitted mean, in standard errors."""
+    """ln E, and the deviation of each measured arm from its fitted mean, in standard errors."""
 
     log_evidence: float
     arms: NDArray[np.intp]
@@ -267,47 +265,32 @@ class FitGuard:
     ----------
     active
         Whether there are more arms than dimensions, so that the means can contradict each other.
-    alarmed
-        Whether they do.
 
     Examples
     --------
     >>> guard = FitGuard(Arms(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), ["a", "b", "both"]))
     >>> counts = np.array([50, 50, 50])
-    >>> guard.look(counts, counts * [1.0, 2.0, 3.1]), guard.look(counts, counts * [1.0, 2.0, 4.5])
-    (False, True)
-    >>> guard.text  # doctest: +ELLIPSIS
+    >>> guard.test(counts, counts * [1.0, 2.0, 3.1])
+    ''
+    >>> guard.test(counts, counts * [1.0, 2.0, 4.5])  # doctest: +ELLIPSIS
     "the arms contradict each other: ... averages ..., where a linear model of all predicts ... (6.1 standard errors..."
     """
 
     def __init__(self, arms: Arms, noise_std: ArrayLike = 1.0, *, stated: bool = True) -> None:
         self._labels, self._noise = arms.labels, np.broadcast_to(np.asarray(noise_std, float), len(arms))
         self._tested, self._basis = _redundant(arms)
-        self.active, self.alarmed, self.text = stated and len(self._tested) > 0, False, ""
-        self._next_look = 0
+        self.active = stated and len(self._tested) > 0
 
-    def due(self, t: int) -> bool:
-        """Return whether a look is due after t measurements."""
-        return self.active and t >= self._next_look
+    def test(self, counts: NDArray[Any], sums: Array) -> str:
+        """Return a message if results of these weights and sums, (K,), contradict the model; empty if E < 1000."""
+        found = self.fit(counts, sums) if self.active else None
+        return "" if found is None or found.log_evidence < _LOG_THRESHOLD else self._text(found)
 
-    def forget(self) -> None:
-        """Discard earlier looks."""
-        self.alarmed, self.text, self._next_look = False, "", 0
+    def fit(self, counts: NDArray[Any], sums: Array, *, in_full: bool = False) -> Fit | None:
+        """Compute the evidence; None if the means cannot contradict each other.
 
-    def look(self, counts: NDArray[Any], sums: Array) -> bool:
-        """Test the weights and sums of the results of every arm, (K,); return whether there is a new alarm."""
-        if not self.active:
-            return False
-        t = int(counts.sum())
-        self._next_look = t + max(1, t // _LOOK_DIVISOR)
-        found = self.test(counts, sums)
-        was = self.alarmed
-        if found is not None and (was or found.log_evidence >= _LOG_THRESHOLD):
-            self.alarmed, self.text = True, self._text(found)
-        return self.alarmed and not was
-
-    def test(self, counts: NDArray[Any], sums: Array) -> Fit | None:
-        """Compute the evidence; None if the means cannot contradict each other, or an upper bound is below 1000."""
+        None also if an upper bound is below 1000, unless the computation is to be made `in_full`.
+        """
         measured = np.flatnonzero(counts[self._tested])
         arms, basis = self._tested[measured], self._basis[measured]
         if len(arms) <= basis.shape[1]:
@@ -319,7 +302,7 @@ class FitGuard:
         shrinkage = variance_ratio / (1.0 + variance_ratio)
         # Residuals of any fit bound the minimum over theta from above: a cheap approximate fit is tried first.
         terms = 0.5 * shrinkage @ (n * _approximate_residual(basis, n, means) ** 2) - penalty
-        if not self.alarmed and terms.max() < _LOG_THRESHOLD:
+        if not in_full and terms.max() < _LOG_THRESHOLD:
             return None
         for i, weights in enumerate(n * shrinkage):
             terms[i] = 0.5 * _sum_of_squares(_residual(basis, weights, means)[0], weights, means) - penalty[i]

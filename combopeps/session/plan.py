@@ -227,8 +227,8 @@ class Plan(ShortRepr):
 
 def _statistics(forecast: Forecast) -> dict[str, Any]:
     """Return means, quantiles and shares of a forecast by name."""
-    samples, cost, right, ended = (
-        forecast.mean_samples, forecast.mean_cost, forecast.share_right, forecast.share_ended,
+    samples, cost, right, ended, loss = (
+        forecast.mean_samples, forecast.mean_cost, forecast.share_right, forecast.share_ended, forecast.mean_loss,
     )  # fmt: skip
     quantiles = {"median_samples": forecast.quantile(0.5), "most_samples": forecast.quantile(0.9)}
     finite = {name: value if isfinite(value) else None for name, value in quantiles.items()}
@@ -238,6 +238,7 @@ def _statistics(forecast: Forecast) -> dict[str, Any]:
         "mean_cost": cost.value, "mean_cost_low": cost.low, "mean_cost_high": cost.high,
         "share_right": right.value, "share_right_low": right.low, "share_right_high": right.high,
         "share_ended": ended.value,
+        "mean_loss": loss.value, "mean_loss_low": loss.low, "mean_loss_high": loss.high,
     }  # fmt: skip
 
 

@@ -71,7 +71,9 @@ def _on_rule(plan: Plan, forecast: Forecast) -> list[str]:
         at_least = "at least, and " if forecast.timed_out.any() else ""  # runs that timed out might have ended
         text = [f"The {forecast.rule} rule ends within {_count_text(plan, plan.budget)} in {at_least}"
                 f"{_share_text(forecast.share_ended)}{quantiles}."]  # fmt: skip
-    text += [f"Its answer is right in {_share_text(forecast.share_right)}."]
+    loss = forecast.mean_loss
+    lost = "" if loss.value == 0.0 else f"; it is worse than the best by {loss.value:.3g} on average"
+    text += [f"Its answer is right in {_share_text(forecast.share_right)}{lost}."]
     return text + _on_cut_off(plan, forecast)
 
 

@@ -7,7 +7,6 @@ would exceed the time limit or the memory limit, fewer are simulated, and if the
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from combopeps.policies.base import Policy
 from combopeps.posterior.stated_values import NumberOrArray, as_array
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed
-from combopeps.session.simulated_environment import Environment, simulate_round
+from combopeps.session.simulated_environment import Environment
 from combopeps.stopping.base import describe_error
+from combopeps.stopping.combine import BudgetRule
 from combopeps.utils.formatting import Proportion
 
 _MIN_RUNS = 20  # simulated if the requested number of runs exceeds the limits
@@ -27,65 +27,46 @@ _TRIAL_SHARE = 0.3  # of the time limit, after which the total time is extrapola
 _MAX_REJECTIONS = 1000  # of theta, for spaces that are not a box
 
 
-@dataclass(frozen=True)
-class Frequency:
-    """Number of simulated runs that ended with a wrong answer; or, without runs, the reason.
+def budget_claim(
+    policy: Policy, rule: BudgetRule, error: str, epsilon: float, made: int | None, why_not: str = ""
+) -> str:
+    """Return the claim for an answer when the budget is used up: its posterior error probability.
 
-    Examples
-    --------
-    >>> print(Frequency(3, 100))
-    wrong in 3 of 100 simulated runs with theta drawn from the prior (95 % interval 1.0 to 8.5 %)
-    >>> print(Frequency(0, 0, "the policy had measured before"))
-    not simulated: the policy had measured before
+    With `rule.simulations`, the prior predictive error rate is added, for a budget of `made` measurements; or, if that
+    is None, the reason why it is not simulated.
     """
-
-    wrong: int
-    runs: int
-    why_not: str = ""
-
-    def __str__(self) -> str:
-        if not self.runs:
-            return f"not simulated: {self.why_not}"
-        share = Proportion.of(self.wrong, self.runs)
-        return (
-            f"wrong in {self.wrong} of {self.runs} simulated runs with theta drawn from the prior "
-            f"(95 % interval {100 * share.low:.1f} to {100 * share.high:.1f} %)"
-        )
+    prior = f"an estimate; Bayesian, {policy.posterior.prior_in_words}"
+    claim = f"{describe_error(epsilon)} with posterior probability {error} ({prior})"
+    if not rule.simulations:
+        return claim
+    rate = why_not if made is None else _error_rate(policy, rule, made, epsilon)
+    return f"{claim}; the same policy and budget: {rate if rate.startswith('wrong') else f'not simulated: {rate}'}"
 
 
-def wrong_under_prior(
-    policy: Policy,
-    budget: int,
-    *,
-    runs: int,
-    seconds: float,
-    seed: np.random.SeedSequence,
-    epsilon: float = 0.0,
-) -> Frequency:
-    """Simulate runs of a new policy of the same class, and count those whose answer is worse by more than epsilon."""
-    problem = policy.problem
+def _error_rate(policy: Policy, rule: BudgetRule, budget: int, epsilon: float) -> str:
+    """Describe in how many runs of a new policy of the same class the answer is worse by more than epsilon.
+
+    Without runs, return the reason.
+    """
+    problem, runs = policy.problem, rule.simulations
     if problem.noise_std is None:
-        return Frequency(0, 0, "the size of the noise is unknown")
+        return "the size of the noise is unknown"
     if problem.prior_is_estimated:
-        return Frequency(0, 0, "the prior was estimated from the data")
+        return "the prior was estimated from the data"
     size = problem.oracle.dim * (1 if policy.posterior.is_diagonal else problem.oracle.dim)
-    begin = time.perf_counter()
+    seed, deadline = policy.streams.named(0, "claim"), time.perf_counter() + rule.seconds
     for n in dict.fromkeys((runs, min(runs, _MIN_RUNS))):
         if n * size > _MAX_POSTERIOR_ENTRIES:
             continue
         try:
-            wrong = _count_wrong(policy, budget, seed.spawn(n), begin + seconds, epsilon)
+            wrong = _count_wrong(policy, budget, seed.spawn(n), deadline, epsilon)
         except (ComboPepsError, TypeError, ValueError) as cause:  # a user-defined policy may require options
-            return Frequency(0, 0, f"{type(policy).__name__} cannot be created for a simulation ({cause!s:.80})")
+            return f"{type(policy).__name__} cannot be created for a simulation ({cause!s:.80})"
         if wrong is not None:
-            return Frequency(wrong, n)
-    return Frequency(0, 0, f"{min(runs, _MIN_RUNS)} runs of {budget} measurements take longer than {seconds:g} s")
-
-
-def budget_claim(policy: Policy, error: str, epsilon: float) -> str:
-    """Return the claim for an answer when the budget is used up: its posterior error probability."""
-    prior = f"an estimate; Bayesian, {policy.posterior.prior_in_words}"
-    return f"{describe_error(epsilon)} with posterior probability {error} ({prior})"
+            share = Proportion.of(wrong, n)
+            interval = f"95 % interval {100 * share.low:.1f} to {100 * share.high:.1f} %"
+            return f"wrong in {wrong} of {n} simulated runs with theta drawn from the prior ({interval})"
+    return f"{min(runs, _MIN_RUNS)} runs of {budget} measurements take longer than {rule.seconds:g} s"
 
 
 def _count_wrong(
@@ -95,13 +76,11 @@ def _count_wrong(
     problem = template.problem
     thetas = np.concatenate([draw_thetas(problem, 1, np.random.default_rng(named_seed(s, "truth"))) for s in seeds])
     policy = type(template)(problem, streams=Streams(seeds), initial_design=template.initial_design_wanted)
-    nature = Environment(
-        problem, np.asarray(problem.arms.dot(thetas)), Streams([named_seed(row, "nature") for row in seeds])
-    )
+    nature = Environment(problem, problem.arms.dot(thetas), Streams([named_seed(row, "nature") for row in seeds]))
     begin = time.perf_counter()
     trial = begin + _TRIAL_SHARE * (deadline - begin)
     for t in range(1, budget + 1):
-        simulate_round(policy, nature)
+        problem.action_set.simulate_round(policy, nature)
         now = time.perf_counter()
         if now > deadline or (now > trial and now + (now - begin) / t * (budget - t) > deadline):
             return None

@@ -13,8 +13,7 @@ rows are not `active`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from numbers import Real
@@ -23,11 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from combopeps.errors import ComboPepsError, LabelError, ParameterError, QueryError, RewardError
+from combopeps.errors import LabelError, ParameterError, QueryError, RewardError
 from combopeps.posterior.arms import Arms
 from combopeps.posterior.stated_values import LARGEST_REWARD
 from combopeps.problem import Problem
-from combopeps.session.measurement_table import Table, TableSummary
 from combopeps.utils.formatting import ShortRepr, short_repr
 from combopeps.utils.label_format import label_text
 from combopeps.utils.label_index import LabelIndex
@@ -37,10 +35,11 @@ from combopeps.utils.validation import check_count
 _MIN_SEM = 1e-6  # smallest standard error relative to the noise of the arm; the largest is its inverse
 _MAX_COUNT = 10**12  # measurements in one mean
 _OPEN, _ABANDONED = -1, -2  # instead of the row of a result
-_DTYPES = {
+_COLUMNS = {
     "event": np.int64, "query": np.int64, "arm": np.int64, "y": np.float64, "sem": np.float64, "count": np.int64,
     "in_proof": np.bool_, "active": np.bool_,
 }  # fmt: skip
+_ROW = np.dtype(list(_COLUMNS.items()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,15 +75,10 @@ class Query(ShortRepr):
         """Labels of the arms to be read, in the order of their results."""
         return tuple(self._arms.labels[arm] for arm in self.arms)
 
-    def arguments(self, y: Any) -> tuple[Any, ...]:
-        """Return a measured value as arguments of `tell`: (y,), or (y, sem) for a pair of a single arm."""
-        return y if self.action is None and isinstance(y, tuple) and len(y) == 2 else (y,)
-
-    def parts(self, y: Any) -> list[tuple[Any, tuple[Any, ...]]]:
-        """Return a measured value as pairs of a label and (y,), or (y, sem)."""
-        values = [y] if self.action is None else y
-        pairs = values.items() if isinstance(values, Mapping) else zip(self.components, values, strict=True)
-        return [(label, value if isinstance(value, tuple) else (value,)) for label, value in pairs]
+    @property
+    def measured(self) -> tuple[int, ...]:
+        """Numbers by which `QueryFactory.restored` recreates the query."""
+        return self.arms if self.action is None else self.action
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -108,16 +102,8 @@ class QueryFactory:
 
     def cost(self, query: Query) -> float:
         """Return the cost of measuring a query."""
-        return self._action_set.cost_of_one(self.choice(query))
-
-    def choice(self, query: Query) -> Any:
-        """Return the choice from which the query was created."""
-        return self._action_set.restored(measured_numbers(query))
-
-
-def measured_numbers(query: Query) -> tuple[int, ...]:
-    """Return the numbers by which `QueryFactory.restored` recreates a query."""
-    return query.arms if query.action is None else query.action
+        choice: Any = self._action_set.restored(query.measured)
+        return self._action_set.cost_of_one(choice)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -159,20 +145,17 @@ class ResultReader:
             noise = self._noise[query.arm if 0 <= query.arm < len(self._noise) else 0]
             if type(y) is float and sem is None and -LARGEST_REWARD * noise <= y <= LARGEST_REWARD * noise:
                 return (Reading(y),)  # fast path
+            if isinstance(y, tuple) and len(y) == 2 and sem is None:
+                y, sem = y
             return (check_reading(y, noise, sem, known=self._noise_known, of=query),)
         if not 0 <= min(query.arms) <= max(query.arms) < len(self._noise):
             raise QueryError(f"query {query.id} was not asked here")
         if sem is not None:
             raise RewardError("an action has several results: give (value, sem) for each of them, not one sem")
         values = self._by_label(query, y) if isinstance(y, Mapping) else _in_order(query, y)
-        readings = list[Reading | None]()
-        for arm, value in zip(query.arms, values, strict=True):
-            try:
-                given = value if isinstance(value, tuple) and len(value) == 2 else (value,)
-                readings.append(None if value is None else self.observation(arm, *given))
-            except ComboPepsError as cause:
-                raise type(cause)(f"the result of {short_repr(self._labels[arm], 60)}: {cause}") from None
-        return tuple(readings)
+        pairs = [value if isinstance(value, tuple) and len(value) == 2 else (value,) for value in values]
+        parts = zip(query.arms, pairs, strict=True)
+        return tuple(None if pair[0] is None else self.observation(arm, *pair) for arm, pair in parts)
 
     def observation(self, arm: int, y: Any, sem: Any = None, count: Any = 1) -> Reading:
         """Return the reading of an arm, validated."""
@@ -211,6 +194,16 @@ def _in_order(query: Query, values: Any) -> list[Any]:
             f"dict; the parts are {short_repr(list(query.components), 200)}"
         )
     return results
+
+
+def check_id(query: Any) -> int:
+    """Validate the number of a query, and return it as an int."""
+    if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
+        raise QueryError(
+            f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists those "
+            "that wait, and observe(label, y) takes results without a query"
+        )
+    return int(query)
 
 
 def check_results(results: Any) -> list[tuple[Any, ...]]:
@@ -285,102 +278,28 @@ def _named(of: Query | Hashable) -> str:
     return "" if of is None else f" of {label_text(of)[:60]!r}"
 
 
-def read_observations(table: Table, reader: ResultReader) -> tuple[list[int], list[Reading], TableSummary]:
-    """Return arms and readings of a table, in its order, and a summary.
-
-    All rows are validated; the error names the first invalid one. Rows of components that no answer contains are
-    skipped, and counted in the summary.
-    """
-    faults, numbers = table.faults, _numbers(table, reader.book)
-    arms, readings = list[int](), list[Reading]()
-    rows = zip(numbers, table.values, table.sems, table.counts, strict=True)
-    for row, (arm, y, sem, count) in enumerate(rows):
-        if y is not None and arm >= 0:
-            try:
-                readings.append(reader.observation(arm, y, sem, count))
-                arms.append(arm)
-            except ComboPepsError as cause:
-                faults.add(row, _invalid_column(reader.observation, arm, y, sem), str(cause), type(cause))
-    faults.check()
-    left_out = Counter(number for number in numbers if number < 0)
-    reason = f"{reader.book.reason(next(iter(left_out)))}, so it is not measured" if left_out else ""
-    named: dict[Hashable, int] = {reader.book.pruned(number): count for number, count in left_out.items()}
-    return arms, readings, TableSummary(len(table), len(arms), named, reason)
-
-
-def _invalid_column(check: Callable[..., Reading], arm: int, y: float, sem: float | None) -> str:
-    """Return the first column of an invalid row that raises together with those before it."""
-    for column, cells in (("value", (y,)), ("sem", (y, sem))):
-        try:
-            check(arm, *cells)
-        except ComboPepsError:
-            return column
-    return "count"
-
-
-def _numbers(table: Table, book: LabelIndex) -> list[int]:
-    """Return the arm of every row, negative for pruned components; add unknown labels to the faults of the table."""
-    cache: dict[Any, set[int]] = {}
-    numbers, message = [], ""
-    for row, label in enumerate(table.labels):
-        found = _candidates(label, table, book, cache)
-        if len(found) != 1:
-            message = message or str(book.refusal(label, found))
-            table.faults.add(row, "label", message, LabelError)
-        numbers.append(min(found, default=-1))
-    return numbers
-
-
-def _candidates(label: Any, table: Table, book: LabelIndex, cache: dict[Any, set[int]]) -> set[int]:
-    try:
-        if label not in cache:
-            cache[label] = book.meant(label, is_text=table.is_text)
-        return cache[label]
-    except TypeError:  # unhashable
-        return set()
-
-
 class ResultTable:
-    """Results in growing columns: `table.y[: len(table)]`."""
-
-    event: NDArray[np.int64]
-    query: NDArray[np.int64]
-    arm: NDArray[np.int64]
-    y: NDArray[np.float64]
-    sem: NDArray[np.float64]
-    count: NDArray[np.int64]
-    in_proof: NDArray[np.bool_]
-    active: NDArray[np.bool_]
+    """Results in growing columns, which are attributes: `table.y[: len(table)]`."""
 
     def __init__(self) -> None:
-        self._size, self._capacity = 0, 0
-        self._grow(16)
+        self._rows, self._size = np.zeros(16, _ROW), 0
 
     def __len__(self) -> int:
         return self._size
 
-    def append(self, event: int, query: int, arm: int, reading: Reading | None) -> int:
-        """Append a row, and return its number."""
-        row = self._size
-        if row == self._capacity:
-            self._grow(2 * row)
-        self.event[row], self.query[row], self.arm[row], self.active[row] = event, query, arm, True
-        self.change(row, reading)
-        self._size = row + 1
-        return row
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name not in _COLUMNS:
+            raise AttributeError(f"results have no column {name!r}")
+        column: NDArray[Any] = self._rows[name]
+        return column
 
-    def extend(self, event: NDArray[np.int64], arms: Sequence[int], readings: Sequence[Reading]) -> int:
-        """Append observations, and return the number of the first row."""
-        first, end = self._size, self._size + len(arms)
-        if end > self._capacity:
-            self._grow(max(end, 2 * self._capacity))
-        rows = slice(first, end)
-        self.event[rows], self.query[rows], self.arm[rows], self.active[rows] = event, -1, arms, True
-        self.y[rows] = [reading.y for reading in readings]
-        self.sem[rows] = [reading.sem or 0.0 for reading in readings]
-        self.count[rows] = [reading.count for reading in readings]
-        self._size = end
-        return first
+    def append(self, event: int, query: int, arm: int, reading: Reading | None) -> None:
+        """Append a row."""
+        if self._size == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        y, sem, count = (0.0, 0.0, 0) if reading is None else (reading.y, reading.sem or 0.0, reading.count)
+        self._rows[self._size] = event, query, arm, y, sem, count, False, True
+        self._size += 1
 
     def reading(self, row: int) -> Reading | None:
         """Return the reading of a row; None for a component that was not read."""
@@ -389,10 +308,8 @@ class ResultTable:
 
     def change(self, row: int, reading: Reading | None) -> None:
         """Replace the reading of a row."""
-        if reading is None:
-            self.y[row] = self.sem[row] = self.count[row] = 0
-        else:
-            self.y[row], self.sem[row], self.count[row] = reading.y, reading.sem or 0.0, reading.count
+        y, sem, count = (0.0, 0.0, 0) if reading is None else (reading.y, reading.sem or 0.0, reading.count)
+        self._rows["y"][row], self._rows["sem"][row], self._rows["count"][row] = y, sem, count
 
     def rows_of_event(self, event: int) -> NDArray[np.intp]:
         """Return the rows of an event; empty if it recorded no result."""
@@ -404,28 +321,20 @@ class ResultTable:
         return np.flatnonzero(self.active[: self._size] & (self.count[: self._size] > 0))
 
     def state_dict(self) -> StateDict:
-        return {name: getattr(self, name)[: self._size] for name in _DTYPES}
+        return {name: self._rows[name][: self._size].copy() for name in _COLUMNS}
 
     def load_state_dict(self, data: StateDict) -> None:
         size = len(data["event"])
-        columns = {name: array(data[name], dtype, size) for name, dtype in _DTYPES.items()}
+        columns = {name: array(data[name], dtype, size) for name, dtype in _COLUMNS.items()}
         if size and ((np.diff(columns["event"]) < 0).any() or columns["query"].min() < -1 or columns["arm"].min() < 0):
             raise ValueError("results must be in the order of their events")
         if not np.isfinite(columns["y"]).all() or not (np.isfinite(columns["sem"]) & (columns["sem"] >= 0.0)).all():
             raise ValueError("results and their standard errors must be finite")
         if (columns["count"] < 0).any():
             raise ValueError("the count of a result must not be negative")
+        self._rows, self._size = np.zeros(max(16, size), _ROW), size
         for name, column in columns.items():
-            setattr(self, name, column)
-        self._size = self._capacity = size
-        self._grow(max(16, size))
-
-    def _grow(self, capacity: int) -> None:
-        for name, dtype in _DTYPES.items():
-            grown: NDArray[Any] = np.zeros(capacity, dtype)
-            grown[: self._size] = getattr(self, name, grown)[: self._size]
-            setattr(self, name, grown)
-        self._capacity = capacity
+            self._rows[name][:size] = column
 
 
 class Ledger:
@@ -446,36 +355,40 @@ class Ledger:
         self.open: dict[int, Query] = {}
         self.results = ResultTable()
         self._closed: dict[int, Query] = {}  # abandoned queries, and answered ones for actions
-        self._rows = np.full(16, _OPEN, dtype=np.int64)  # by id: the first row of the result
+        self._rows = list[int]()  # by id: the first row of the result
         self._keys: dict[str, tuple[int, int]] = {}  # first row and number of rows, by idempotency key
-        self.next_id = 0
+
+    @property
+    def next_id(self) -> int:
+        return len(self._rows)
 
     def enter(self, query: Query) -> None:
         """Open a query; ValueError unless its id is the next one."""
         if query.id != self.next_id:
             raise ValueError(f"query {query.id} is out of order: the next one is {self.next_id}")
-        if self.next_id == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.full(len(self._rows), _OPEN, dtype=np.int64)])
         self.open[query.id] = query
-        self.next_id += 1
+        self._rows.append(_OPEN)
 
     @property
     def open_arms(self) -> list[int]:
         """Arms of open queries; an arm of several queries is repeated."""
         return [arm for query in self.open.values() for arm in query.arms]
 
-    def find(self, id: int) -> Query:
-        """Return a query by its id, open or closed."""
+    def find(self, given: Any) -> Query:
+        """Return a query, open or closed, from its id; or itself."""
+        if isinstance(given, Query):
+            return given
+        id = check_id(given)
         query = self.open.get(id) or self._closed.get(id)
         if query is None and 0 <= id < self.next_id:
-            query = self._queries.restored(id, [self.results.arm.item(self._rows.item(id))])
+            query = self._queries.restored(id, [self.results.arm.item(self._rows[id])])
         if query is None:
             raise QueryError(f"query {id!r} was never asked", unknown=True)
         return query
 
     def readings(self, query: Query) -> Readings | None:
         """Return the result of a query; None if it has none."""
-        row = self._rows.item(query.id)
+        row = self._rows[query.id]
         return None if row < 0 else tuple(self.results.reading(row + part) for part in range(len(query.arms)))
 
     def is_new(self, query: Query, readings: Readings) -> bool:
@@ -484,7 +397,7 @@ class Ledger:
             return True
         if not 0 <= query.id < self.next_id or self.find(query.id) != query:
             raise QueryError(f"query {query.id} was not asked here")
-        if self._rows.item(query.id) == _ABANDONED:
+        if self._rows[query.id] == _ABANDONED:
             raise QueryError(f"query {query.id} was abandoned; use observe(label, y) to record its result")
         recorded = self.readings(query)
         if recorded == readings:
@@ -495,33 +408,31 @@ class Ledger:
             "correct(event, y) for a wrong value"
         )
 
-    def new_results(self, results: Iterable[tuple[Query, Readings]]) -> list[tuple[Query, Readings]]:
-        """Return the results of a batch that are to be recorded, each query once; QueryError if one cannot be."""
-        new: dict[int, tuple[Query, Readings]] = {}
-        for query, readings in results:
-            if self.is_new(query, readings) and new.setdefault(query.id, (query, readings))[1] != readings:
-                raise QueryError(f"query {query.id} is in the batch twice, with different results")
-        return list(new.values())
-
     def close(self, query: Query, readings: Readings, event: int) -> int:
         """Record a result, and return its first row."""
         del self.open[query.id]
         if query.action is not None:
             self._closed[query.id] = query
-        rows = [self.results.append(event, query.id, *pair) for pair in zip(query.arms, readings, strict=True)]
-        first = rows[0] if rows else len(self.results)
-        self._rows[query.id] = first
+        self._rows[query.id] = first = len(self.results)
+        for arm, reading in zip(query.arms, readings, strict=True):
+            self.results.append(event, query.id, arm, reading)
         return first
 
-    def observe(self, event: int, arms: Sequence[int], readings: Sequence[Reading], key: str | None) -> int:
-        """Record observations of consecutive events, the first of which is `event`, and return the first row."""
-        first = self.results.extend(event + np.arange(len(arms)), arms, readings)
+    def answered_actions(self, rows: NDArray[np.intp]) -> list[Query]:
+        """Return the queries for actions to which some of these rows belong."""
+        ids = np.unique(self.results.query[rows]).tolist()
+        return [self._closed[id] for id in ids if id in self._closed]
+
+    def observe(self, event: int, arms: Sequence[int], readings: Sequence[Reading], key: str | None) -> None:
+        """Record observations of consecutive events, the first of which is `event`."""
+        first = len(self.results)
+        for number, (arm, reading) in enumerate(zip(arms, readings, strict=True), event):
+            self.results.append(number, -1, arm, reading)
         if key is not None:
             begin, size = self._keys.get(key, (first, 0))
             if begin + size != first or (size and self.results.event.item(first - 1) != event - 1):
                 raise ValueError(f"idempotency key {key!r:.80} was used before")
             self._keys[key] = begin, size + len(arms)
-        return first
 
     def is_repetition(self, key: str | None, arms: Sequence[int], readings: Sequence[Reading]) -> bool:
         """Return whether the same observations were recorded with this key; QueryError if others were."""
@@ -542,7 +453,7 @@ class Ledger:
 
     def is_abandoned(self, id: int) -> bool:
         """Return whether a query was closed without a result."""
-        return 0 <= id < self.next_id and self._rows.item(id) == _ABANDONED
+        return 0 <= id < self.next_id and self._rows[id] == _ABANDONED
 
     def require_open(self, query: Query) -> None:
         """Raise QueryError unless the query is open."""
@@ -551,9 +462,9 @@ class Ledger:
 
     def state_dict(self) -> StateDict:
         kept = sorted(self._closed | self.open)
-        measured = [measured_numbers(self._closed.get(id) or self.open[id]) for id in kept]
+        measured = [(self._closed.get(id) or self.open[id]).measured for id in kept]
         return {
-            "next_id": self.next_id, "results": self.results.state_dict(), "rows": self._rows[: self.next_id],
+            "results": self.results.state_dict(), "rows": np.array(self._rows, dtype=np.int64),
             "ids": np.array(kept, dtype=np.int64), "ends": np.cumsum([len(each) for each in measured], dtype=np.int64),
             "measured": np.array([number for each in measured for number in each], dtype=np.int64),
             "keys": [[key, *rows] for key, rows in self._keys.items()],
@@ -561,11 +472,10 @@ class Ledger:
 
     def load_state_dict(self, data: StateDict) -> None:
         self.results.load_state_dict(data["results"])
-        self.next_id, size = int(data["next_id"]), len(self.results)
-        rows = array(data["rows"], np.int64, self.next_id)
+        rows, size = array(data["rows"], np.int64, None), len(self.results)
         if len(rows) and not _ABANDONED <= rows.min() <= rows.max() <= size:
             raise ValueError("the result of a query must be a row of the results")
-        self._rows = np.concatenate([rows, np.full(max(16, self.next_id), _OPEN, dtype=np.int64)])
+        self._rows = rows.tolist()
         ids, ends = array(data["ids"], np.int64, None), array(data["ends"], np.int64, None)
         parts = np.split(array(data["measured"], np.int64, None), ends[:-1]) if len(ids) else []
         for id, measured in zip(ids.tolist(), parts, strict=True):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,13 +20,14 @@ import numpy as np
 
 from combopeps.errors import QueryError, RewardError
 from combopeps.session.events import Lease, check_name
-from combopeps.session.queries import Query
+from combopeps.session.queries import Query, QueryFactory, ResultReader
 from combopeps.utils.formatting import probability_text
 from combopeps.utils.locks import IgnoredInterrupts
 from combopeps.utils.validation import MAX_QUERIES, check_callable, check_count, check_flag, check_positive
 
 if TYPE_CHECKING:
-    from combopeps.session.result import Result
+    from combopeps.problem import Problem
+    from combopeps.session.result import Result, Status
     from combopeps.stopping.base import Verdict
 
 Measure = Callable[[Any], Any]
@@ -39,6 +41,8 @@ class Host(Protocol):
     look_first: bool
 
     @property
+    def problem(self) -> Problem: ...
+    @property
     def run_client(self) -> str | None: ...
     @property
     def epsilon(self) -> float: ...
@@ -46,19 +50,17 @@ class Host(Protocol):
     def due(self) -> bool: ...
     @property
     def leases(self) -> Mapping[int, Lease]: ...
-    def ask(self, n: int, /, *, client: str | None) -> list[Query]: ...
     @property
     def open_queries(self) -> list[Query]: ...
-    def tell(self, query: Query, y: Any, sem: float | None = None, /, *, confirm: bool) -> None: ...
+    def ask(self, n: int, /, *, client: str | None) -> list[Query]: ...
     def tell_many(self, results: Sequence[tuple[Any, ...]], /, *, confirm: bool) -> None: ...
     def observe(self, label: Any, y: float, sem: float | None, /, *, confirm: bool) -> None: ...
     def abandon(self, query: int, /) -> None: ...
     def look(self) -> Verdict: ...
-    def cost_of(self, query: Query, /) -> float: ...
+    def status(self) -> Status: ...
     def start_run(self, has_budget: bool, /) -> int | None: ...
     def finish_run(self, reason: str, made: int, by_cost: bool, /) -> Result: ...
     def end_run(self) -> None: ...
-    def current_answer(self) -> tuple[Any, str]: ...
 
 
 class Run:
@@ -90,10 +92,21 @@ class Run:
         self.host, self.measure, self.callback = host, measure, callback
         self.budget, self.budget_cost, self.batch_size = budget, budget_cost, batch_size
         self.progress = progress
-        self.made, self.paid = 0, 0.0  # results of this call, and their cost
+        self._cost_of = QueryFactory(host.problem).cost
         self._last_look = -1  # value of `made` at the last look
         self._too_expensive = False
-        self._batch: Batch | None = None
+        self._batch = Batch([])
+
+    @property
+    def made(self) -> int:
+        """Number of results of this call that are recorded."""
+        return self._batch.made_before + len(self._batch.recorded)
+
+    @property
+    def paid(self) -> float:
+        """Their cost, if there is a budget of cost."""
+        batch = self._batch
+        return batch.paid_before + sum(self._cost_of(query) for query in batch.queries if query.id in batch.recorded)
 
     def run(self) -> Result:
         """Measure until something ends the run."""
@@ -104,8 +117,8 @@ class Run:
         interrupts = IgnoredInterrupts()
         try:
             try:
-                with Progress(self.progress, self.budget) as shown:
-                    reason = self._until_stopped(shown)
+                with _progress_bar(self.progress, self.budget) as bar:
+                    reason = self._until_stopped(bar)
                 self._clean_up()
                 return self.host.finish_run(reason, self.made, self._too_expensive)
             except BaseException as error:
@@ -117,29 +130,29 @@ class Run:
                 self._attach_session(error)
             raise interrupts.end(error)  # noqa: B904, the same exception
 
-    def _until_stopped(self, shown: Progress) -> str:
+    def _until_stopped(self, bar: Any) -> str:
         """Measure and look; return what ended the run."""
         host = self.host
         try:
-            while not ((host.look_first or self.made) and host.due and self._look(shown)):
+            while not ((host.look_first or self.made) and host.due and self._look(bar)):
                 if self._too_expensive or (self.budget is not None and self.made >= self.budget):
                     needs_last_look = host.look_first and self._last_look != self.made
-                    return "" if needs_last_look and self._look(shown) else "budget"
+                    return "" if needs_last_look and self._look(bar) else "budget"
                 self._measure()
             return ""
         except KeyboardInterrupt:
             self._save_results()
             return "interrupted"
 
-    def _look(self, shown: Progress) -> bool:
+    def _look(self, bar: Any) -> bool:
         self._last_look = self.made
         verdict = self.host.look()
-        if shown.show:
-            answer, error = self.host.current_answer()
-            error = (
-                error if np.isnan(verdict.error_probability) else probability_text(verdict.error_probability, digits=1)
-            )
-            shown.update(self.made, answer, error, self.host.epsilon)
+        if bar is not None:
+            status, probability = self.host.status(), verdict.error_probability
+            error = status.error_text if np.isnan(probability) else probability_text(probability, digits=1)
+            wrong = "wrong" if self.host.epsilon == 0.0 else f"worse by more than {self.host.epsilon:g}"
+            bar.n = self.made
+            bar.set_postfix_str(f"{wrong} with p = {error}, answer {status.answer!s:.60}")
         return bool(verdict.stop)
 
     def _measure(self) -> None:
@@ -148,25 +161,22 @@ class Run:
         queries = self._affordable(self.host.ask(size, client=self.client))
         if not queries:
             return
-        batch = self._batch = Batch(queries, single=self.batch_size == 1)
-        try:
-            batch.fetch(self.measure)
-            error = self._tell(batch.results(recorded=False))
-            if self.callback is not None:
-                for query, y in batch.results(recorded=True):
-                    self.callback(self.host, query, float(query.arguments(y)[0]) if query.action is None else y)
-        finally:
-            self._count(batch)
+        paid = 0.0 if self.budget_cost is None else self.paid
+        batch = self._batch = Batch(queries, single=self.batch_size == 1, made_before=self.made, paid_before=paid)
+        batch.fetch(self.measure)
+        error = self._tell(batch.results(recorded=False))
+        if self.callback is not None:
+            for query, y in batch.results(recorded=True):
+                self.callback(self.host, query, y)
         if error is not None:
             raise error
-        self._batch = None
 
     def _affordable(self, queries: list[Query]) -> list[Query]:
         """Return the queries within the budget of cost; abandon the others, which ends the run."""
         if self.budget_cost is None:
             return queries
         left = self.budget_cost * (1.0 + _ROUNDING) - self.paid
-        kept = int((np.cumsum([self.host.cost_of(query) for query in queries]) <= left).sum())
+        kept = int((np.cumsum([self._cost_of(query) for query in queries]) <= left).sum())
         for query in queries[kept:]:
             self.host.abandon(query.id)
         self._too_expensive = kept < len(queries)
@@ -174,15 +184,11 @@ class Run:
 
     def _tell(self, results: list[tuple[Query, Any]]) -> RewardError | None:
         """Record results together, or one by one if that raises; return the first error of an invalid result."""
-        assert self._batch is not None
         if not results:
             return None
         query, y = results[0]
         try:
-            if len(results) == 1:
-                self.host.tell(query, *query.arguments(y), confirm=True)
-            else:
-                self.host.tell_many([(query, *query.arguments(y)) for query, y in results], confirm=True)
+            self.host.tell_many(results, confirm=True)
             self._batch.recorded.update([query.id for query, _ in results])
             return None
         except RewardError as error:
@@ -191,27 +197,19 @@ class Run:
         except QueryError:  # another client has closed a query meanwhile
             if len(results) == 1:
                 self._batch.recorded.add(query.id)  # first: a repeated observation would be counted again
-                for label, (value, *sem) in query.parts(y):
-                    if value is not None:
-                        self.host.observe(label, value, sem[0] if sem else None, confirm=True)
+                readings = ResultReader(self.host.problem).result(query, y)
+                for label, reading in zip(query.components, readings, strict=True):
+                    if reading is not None:
+                        self.host.observe(label, reading.y, reading.sem, confirm=True)
                 return None
         errors = [self._tell([result]) for result in results]
         return next((error for error in errors if error is not None), None)
 
-    def _count(self, batch: Batch) -> None:
-        for query in batch.count_new():
-            self.made += 1
-            if self.budget_cost is not None:
-                self.paid += self.host.cost_of(query)
-
     def _save_results(self) -> None:
         """Record the results that were returned, and abandon the other queries; idempotent."""
-        batch = self._batch
-        if batch is not None:
-            batch.rescue()
-            with suppress(Exception):  # the first exception is the one to report
-                self._tell(batch.results(recorded=False))
-            self._count(batch)
+        self._batch.rescue()
+        with suppress(Exception):  # the first exception is the one to report
+            self._tell(self._batch.results(recorded=False))
         self._clean_up()
 
     def _clean_up(self) -> None:
@@ -230,7 +228,7 @@ class Run:
         """Set the attributes `session` and `untold` (results that could not be recorded) of an exception."""
         self._save_results()
         self.host.end_run()
-        untold = [] if self._batch is None else self._batch.results(recorded=False)
+        untold = self._batch.results(recorded=False)
         if getattr(error, "session", None) is self.host and getattr(error, "untold", None) == untold:
             return
         with suppress(Exception):  # an exception may refuse attributes
@@ -241,18 +239,21 @@ class Run:
                 error.add_note(f"{len(untold)} could not be: error.session.tell_many(error.untold) records them")
 
 
+@dataclass
 class Batch:
     """Queries, and the values that `measure` returned for them.
 
-    With `single`, `measure` is called with the label of the only query, instead of a list of labels.
+    With `single`, `measure` is called with the label of the only query, instead of a list of labels. `made_before` and
+    `paid_before` are the number and cost of the results recorded before this batch.
     """
 
-    def __init__(self, queries: list[Query], *, single: bool) -> None:
-        self.queries, self.single = queries, single
-        self.recorded: set[int] = set()
-        self._counted: set[int] = set()
-        self._returned: dict[int, Any] = {}
-        self._results: list[Any] = []
+    queries: list[Query]
+    single: bool = True
+    made_before: int = 0
+    paid_before: float = 0.0
+    recorded: set[int] = field(default_factory=set)
+    _returned: dict[int, Any] = field(default_factory=dict)
+    _results: list[Any] = field(default_factory=list)
 
     def fetch(self, measure: Measure) -> None:
         """Call `measure`, and store the returned values."""
@@ -273,14 +274,6 @@ class Batch:
         """Return the results that are recorded, or those that are not."""
         pairs = zip(self.queries, self._results, strict=False)
         return [(query, y) for query, y in pairs if (query.id in self.recorded) == recorded]
-
-    def count_new(self) -> list[Query]:
-        """Return the recorded queries that were not returned by an earlier call."""
-        if self.recorded == self._counted:
-            return []
-        new = [query for query in self.queries if query.id in self.recorded and query.id not in self._counted]
-        self._counted |= self.recorded
-        return new
 
     def _collect(self, returned: Any) -> None:
         """Collect one result per query; values of a generator are stored one by one."""
@@ -304,28 +297,13 @@ class Batch:
             raise RewardError(f"measure got {expected} labels and returned {count} numbers")
 
 
-class Progress:
-    """Progress bar with measurements, current answer and error probability."""
+def _progress_bar(show: bool, budget: int | None) -> AbstractContextManager[Any]:
+    """Return a bar with measurements, current answer and error probability; a context of None without one."""
+    if not show:
+        return nullcontext()
+    from tqdm import tqdm
 
-    def __init__(self, show: bool, budget: int | None) -> None:
-        self.show, self.budget = show, budget
-
-    def __enter__(self) -> Progress:
-        if self.show:
-            from tqdm import tqdm
-
-            self._bar = tqdm(total=self.budget, unit=" samples")
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self.show:
-            self._bar.close()
-
-    def update(self, made: int, answer: Any, error: str, epsilon: float) -> None:
-        """Show the current answer and its error probability after `made` measurements."""
-        wrong = "wrong" if epsilon == 0.0 else f"worse by more than {epsilon:g}"
-        self._bar.n = made
-        self._bar.set_postfix_str(f"{wrong} with p = {error}, answer {answer!s:.60}")
+    return closing(tqdm(total=budget, unit=" samples"))
 
 
 def check_run(measure: Any, callback: Any, progress: Any, batch_size: Any, budget: Any, budget_cost: Any) -> None:

@@ -3,27 +3,31 @@
     ask -> Query -> measure -> tell -> update -> look -> ... -> Result
 
 Every change of the state is an event (`combopeps.session.events`): methods validate their arguments, create events and
-commit them. A session in memory applies events at once; a `Campaign` stores them first, and applies those of other
-processes before its own. `identify(...)` is `Session(...).run(measure)`.
+commit them. Applying the events in order gives the state, without choosing or computing anything again. A session in
+memory applies events at once; a `Campaign` stores them first, and applies those of other processes before its own.
+`identify(...)` is `Session(...).run(measure)`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
 from combopeps.errors import ImplausibleValueError, ParameterError, QueryError
 from combopeps.oracles.base import ArgmaxOracle
-from combopeps.policies.base import Policy
+from combopeps.policies.base import Fantasies, Policy
 from combopeps.policies.initial_design import initial_design_length
 from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.gaussian import GaussianPosterior
+from combopeps.posterior.least_squares import Measurements
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
+from combopeps.session.diagnostics import Conflict, Diagnostics
 from combopeps.session.events import (
     Abandoned,
     Asked,
@@ -40,22 +44,30 @@ from combopeps.session.events import (
     new_lease,
     queries_for_client,
 )
-from combopeps.session.measurement_table import TableSummary as ObservedTable
-from combopeps.session.measurement_table import read_rows
-from combopeps.session.prior_predictive import Frequency, budget_claim, wrong_under_prior
-from combopeps.session.queries import Query, Reading, check_results, read_observations
-from combopeps.session.result import TOP_ANSWERS, Result, Status, TopAnswer, recommendation_of
+from combopeps.session.measurement_table import TableSummary, read_observations
+from combopeps.session.queries import (
+    Ledger,
+    Query,
+    QueryFactory,
+    Reading,
+    Readings,
+    ResultReader,
+    check_results,
+)
+from combopeps.session.reports import Measurement, list_measurements, qualified, result_of, status_of
+from combopeps.session.result import TOP_ANSWERS, Look, Result, Status, TopAnswer, recommendation_of
 from combopeps.session.run import Callback, Run, check_run
-from combopeps.session.state import SessionState
 from combopeps.stopping.base import StoppingRule, Verdict, View, check_rule_parameters
-from combopeps.stopping.combine import BudgetRule
 from combopeps.stopping.registry import stopping_rule
+from combopeps.stopping.requested_measurements import Requests
 from combopeps.utils.formatting import ShortRepr
 from combopeps.utils.label_format import as_label, label_text
 from combopeps.utils.locks import Atomic
-from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag
+from combopeps.utils.state_dict import StateDict, integer
+from combopeps.utils.validation import MAX_QUERIES, check_count, check_flag, check_integer
 
-_MAX_TIED_ERROR = 0.02  # answers are "indistinguishable" above this error probability: two standard deviations
+FIRST_LOOK = 10  # measurements before the first look
+LOOK_DIVISOR = 16  # at least d / 16 measurements between two looks, whose cost grows with d
 # A value is implausible if it is 3 ranges away from all of at least 8 results, or 20 noise levels away from the mean of
 # an arm with at least 2 results.
 _MIN_RESULTS, _MAX_RANGES = 8, 3.0
@@ -63,32 +75,7 @@ _MIN_REPEATS, _MAX_NOISE = 2, 20.0
 _MIN_DOF = 8  # degrees of freedom at which an estimated noise level is used for this
 
 
-@dataclass(frozen=True, repr=False)
-class Measurement(ShortRepr):
-    """A recorded result.
-
-    Attributes
-    ----------
-    event
-        Number of the event that recorded it, for `correct` and `retract`.
-    query
-        Id of its query; None for an observation.
-    label, y, sem, count
-        Label of the arm, the result, its own standard error if it has one, and the number of measurements in the mean.
-    retracted
-        Whether it was retracted.
-    """
-
-    event: int
-    query: int | None
-    label: Any
-    y: float
-    sem: float | None
-    count: int
-    retracted: bool
-
-
-class Session(ShortRepr, SessionState):
+class Session(ShortRepr):
     """One run: a policy, results, and a stopping rule.
 
     Parameters
@@ -104,8 +91,8 @@ class Session(ShortRepr, SessionState):
     ----------
     problem, policy, rule, delta, epsilon, seed
         As given; `rule` is the stopping rule itself.
-    looks
-        All looks of the stopping rule, in order.
+    looks, verdict, oracle_calls
+        All looks of the stopping rule, in order, its last verdict, and the oracle calls of all looks.
 
     Examples
     --------
@@ -149,7 +136,33 @@ class Session(ShortRepr, SessionState):
         self.rule, self.delta = rule, rule.delta if own else float(delta)
         self._epsilon = None if own else float(epsilon)  # None: that of the rule, which may be one of several
         self.seed = int(rng) if isinstance(rng, (int, np.integer)) else None
-        self._begin()
+        self.lock = self._policy.lock
+        self._earlier = self._policy.measurements() if self._policy.samples else None
+        self._queries, self._reader = QueryFactory(self.problem), ResultReader(self.problem)
+        self._ledger = Ledger(self._queries)
+        self._diagnostics = Diagnostics(self._policy, self._ledger.results)
+        self._leases: dict[int, Lease] = {}
+        self._corrections = 0
+        self._range = (np.inf, -np.inf, 0)  # smallest and largest result, and their number
+        self._event = 1  # number of the last event; event 1 of a campaign is its description
+        self.verdict, self.oracle_calls, self.looks = Verdict(False), 0, list[Look]()
+        self._last_look = -1  # number of measurements at the last look
+        self._attached = False  # whether the rule's request logs follow this session
+        self._fresh = False  # whether the current run began without measurements
+        self._follow_requests()
+        self._schedule_look()
+
+    @property
+    def problem(self) -> Problem:
+        return self._policy.problem
+
+    @property
+    def policy(self) -> Any:
+        return self._policy
+
+    @property
+    def epsilon(self) -> float:
+        return self.rule.epsilon if self._epsilon is None else self._epsilon
 
     @property
     def samples(self) -> int:
@@ -228,7 +241,9 @@ class Session(ShortRepr, SessionState):
             client = None if client is None else check_name("client", client)
             lease = check_lease(lease, client)
         with self._updating():
-            queries, events, held = list[Query](), list[Event](), None
+            queries: list[Query] = []
+            events: list[Event] = []
+            held = None
             if client is not None:
                 held = new_lease(client, lease)
                 queries, renewed = queries_for_client(self._ledger.open, self._leases, client, n or 1, lease)
@@ -253,30 +268,30 @@ class Session(ShortRepr, SessionState):
         query
             The query, or its id.
         y
-            The result. Where measurements are actions, one result for each of `query.components`: a sequence in their
-            order, or a dict by label; each is a number, (number, sem), or None for a component that was not read.
+            The result, or a pair (y, sem). Where measurements are actions, one result for each of `query.components`: a
+            sequence in their order, or a dict by label; each is a number, (number, sem), or None for a component that
+            was not read.
         sem
             Standard error of this result, instead of the arm's noise.
         confirm
             Accept a value that is implausible given the results so far (`ImplausibleValueError`).
         """
-        with self._updating():
-            found = self._find(query)
-            readings = self._reader.result(found, y, sem)
-            new = self._ledger.is_new(found, readings)
-            if new:
-                self._check_plausible(confirm, found.arms, readings, found)
-            self._commit([Told(found, readings)] if new else [])
+        self.tell_many([(query, y, sem)], confirm=confirm)
 
     def tell_many(self, results: Iterable[tuple[Any, ...]], *, confirm: bool = False) -> None:
         """Record several results (query, y) or (query, y, sem); all are validated before the first is recorded."""
         given = check_results(results)
+        new: dict[int, Told] = {}
         with self._updating():
-            found = [(self._find(query), *rest) for query, *rest in given]
-            new = self._ledger.new_results((query, self._reader.result(query, *rest)) for query, *rest in found)
-            for query, readings in new:
-                self._check_plausible(confirm, query.arms, readings, query)
-            self._commit([Told(query, readings) for query, readings in new])
+            for one, *values in given:
+                query = self._ledger.find(one)
+                readings = self._reader.result(query, *values)
+                is_new = self._ledger.is_new(query, readings)
+                if is_new and new.setdefault(query.id, Told(query, readings)).readings != readings:
+                    raise QueryError(f"query {query.id} is in the batch twice, with different results")
+            for told in new.values():
+                self._check_plausible(confirm, told.query.arms, told.readings, told.query)
+            self._commit(list(new.values()))
 
     def observe(
         self,
@@ -312,7 +327,7 @@ class Session(ShortRepr, SessionState):
             reading = self._reader.observation(arm, y, sem, count)
             self._observe([arm], [reading], key, confirm)
 
-    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> ObservedTable:
+    def observe_table(self, rows: Any, *, key: str | None = None, confirm: bool = False) -> TableSummary:
         """Record measurements without queries from a table, all or none of them.
 
         Parameters
@@ -339,9 +354,9 @@ class Session(ShortRepr, SessionState):
         >>> session.samples
         3
         """
-        table, key = read_rows(rows), None if key is None else check_name("key", key)
+        key = None if key is None else check_name("key", key)
+        arms, readings, observed = read_observations(rows, self._reader)
         with self._updating():
-            arms, readings, observed = read_observations(table, self._reader)
             self._observe(arms, readings, key, confirm)
         return observed
 
@@ -355,7 +370,7 @@ class Session(ShortRepr, SessionState):
     def abandon(self, query: Query | int) -> None:
         """Close a query without a result. No claim holds if it is abandoned because of its result."""
         with self._updating():
-            found = self._find(query)
+            found = self._ledger.find(query)
             self._ledger.require_open(found)
             self._commit([Abandoned(found)])
 
@@ -393,53 +408,26 @@ class Session(ShortRepr, SessionState):
     def measurements(self) -> list[Measurement]:
         """Return all recorded results, in the order of their events."""
         with self._reading():
-            results, labels = self._ledger.results, self.problem.arms.labels
-            return [
-                Measurement(
-                    results.event.item(row),
-                    None if (query := results.query.item(row)) < 0 else query,
-                    labels[results.arm.item(row)],
-                    results.y.item(row),
-                    results.sem.item(row) or None,
-                    results.count.item(row),
-                    not results.active.item(row),
-                )
-                for row in np.flatnonzero(results.count[: len(results)])
-            ]
+            return list_measurements(self._ledger.results, self.problem.arms)
 
     def top_answers(self, n: int = TOP_ANSWERS) -> list[TopAnswer]:
         """Return up to n answers that may be the best, with their posterior probabilities."""
         check_count("n", n)
         with self._reading():
-            view = self._view(cached=False)
-            verdict = self._current(view)
+            view, verdict, _ = self._current()
             ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
-            return recommendation_of(self.problem.oracle, ranking, n).top_answers
+            return recommendation_of(self.problem.oracle, view.posterior, ranking, n).top_answers
 
     def status(self) -> Status:
         """Return the state of the run, without changing it."""
         with self._reading():
-            view = self._view(cached=False)
-            self._diagnostics.refresh()
-            verdict = self._current(view)
-            ranking = view.rank(verdict.z if verdict.stop else None, self.epsilon)
-            return Status(
-                **vars(recommendation_of(self.problem.oracle, ranking)),
-                **self._facts(),
-                stop=verdict.stop,
-                rule=verdict.rule or self.rule.name,
-                claim=verdict.claim if verdict.stop else "",
-                open_queries=list(self._ledger.open.values()),
-                leases=self._leases.copy(),
-            )
+            return status_of(self, *self._current())
 
     def result(self) -> Result:
         """Return the current answer and its claim, without changing the state."""
         with self._reading():
-            view = self._view(cached=False)
-            self._diagnostics.refresh()
-            verdict = self._current(view)
-            return self._result(verdict.rule if verdict.stop else "open", view, verdict)
+            view, verdict, conflict = self._current()
+            return result_of(self, verdict.rule if verdict.stop else "open", view, verdict, conflict)
 
     def look(self) -> Verdict:
         """Evaluate the stopping rule on the current results, and return its verdict."""
@@ -484,10 +472,6 @@ class Session(ShortRepr, SessionState):
         """
         return Run(self, measure, client, budget, budget_cost, progress, batch_size, callback).run()
 
-    def cost_of(self, query: Query) -> float:
-        """Return the cost of measuring a query."""
-        return self._queries.cost(query)
-
     # Access to the state. A `Campaign` overrides these three methods.
 
     def _reading(self) -> AbstractContextManager[None]:
@@ -506,7 +490,8 @@ class Session(ShortRepr, SessionState):
             self._apply(events)
             return
         with Atomic(self.lock):
-            self._apply(events, self._warn_of(events))
+            self._warn_of(events)
+            self._apply(events)
 
     # Methods of the protocol `Host`, used by `Run`.
 
@@ -527,7 +512,7 @@ class Session(ShortRepr, SessionState):
             samples, has_state = self._policy.samples, self.rule.requests_measurements
             self._fresh = samples == 0
             self._schedule_look()
-            if self.look_first and (not has_state or (samples and self._current(self._view(cached=False)).stop)):
+            if self.look_first and (not has_state or (samples and self._current()[1].stop)):
                 self._next_look = samples
         return self.rule.budget
 
@@ -535,123 +520,333 @@ class Session(ShortRepr, SessionState):
         """Return the result of a run with `made` measurements; `by_cost` if a budget of cost has ended it."""
         self.end_run()
         with self._reading():
-            self._diagnostics.check()
-            return self._result(reason or self.rule.name, self._view(), self.verdict, made, by_cost)
+            conflict, reason = self._diagnostics.test(), reason or self.rule.name
+            return result_of(self, reason, self._view(), self.verdict, conflict, made=made, by_cost=by_cost)
 
     def end_run(self) -> None:
         """Detach a stopping rule that the user passed, so that another session can use it."""
         if self._stopping is self.rule:
             self._detach()
 
-    def current_answer(self) -> tuple[Any, str]:
-        """Return the current answer, and its error probability in words."""
-        with self._reading():
-            found = recommendation_of(self.problem.oracle, self._view(cached=False).rank(None, self.epsilon))
-            return found.answer, found.error_text
-
-    def _result(self, reason: str, view: View, last: Verdict, made: int | None = None, by_cost: bool = False) -> Result:
-        policy, claim, tied = self._policy, last.claim, list[Any]()
-        found = recommendation_of(self.problem.oracle, view.rank(last.z if last.stop else None, self.epsilon))
-        if not last.stop:
-            error_probability = found.error_probability
-            how = {"interrupted": "was interrupted", "open": "has not ended"}.get(reason, "was ended by its budget")
-            claim = "; ".join(
-                filter(None, [f"none: the run {how}", self.rule.explain_missing_proof(error_probability, self.epsilon)])
-            )
-            if reason == "budget" and isinstance(self.rule, BudgetRule):
-                claim = budget_claim(policy, found.error_text, self.epsilon)
-                if self.rule.simulations:
-                    claim += f"; the same policy and budget: {self._frequency(self.rule, made, by_cost)}"
-            claim = self._qualified(claim)
-            if (
-                reason == "budget"
-                and self.rule.name != "budget"
-                and error_probability > max(self.delta, _MAX_TIED_ERROR)
-            ):
-                tied = view.tied()
-                reason = "indistinguishable" if tied else reason
-        return Result(
-            **vars(found),
-            **self._facts(),
-            stop_reason=reason,
-            rule=self.rule.name,
-            claim=claim,
-            evidence=Verdict(last.stop, last.statistic, last.threshold, self.oracle_calls, claim),
-            tied=tied,
-            seed=self.seed,
-            session=self,
-            posterior=policy.posterior.copy(),
-            looks=tuple(self.looks),
-        )
-
-    def _facts(self) -> dict[str, Any]:
-        """Return the common fields of `Status` and `Result`."""
-        policy = self._policy
-        return {
-            "samples": policy.samples, "cost": float(policy.spent[0]), "actions": policy.actions_made,
-            "pulls": dict(zip(self.problem.arms.labels, policy.pulls[0].tolist(), strict=True)),
-            "delta": self.delta, "epsilon": self.epsilon, "corrections": self._corrections,
-            "warning": str(self._diagnostics.conflict), "noise_estimate": policy.noise_estimate,
-        }  # fmt: skip
-
-    def _frequency(self, rule: BudgetRule, made: int | None, by_cost: bool) -> Frequency:
-        """Return the prior predictive error rate of this policy and budget."""
-        if made is None or not self._fresh:
-            return Frequency(0, 0, "the policy had measured before")
-        if by_cost:
-            return Frequency(0, 0, "the budget is one of cost")
-        policy, seed = self._policy, self._policy.streams.named(0, "claim")
-        return wrong_under_prior(
-            policy, made, runs=rule.simulations, seconds=rule.seconds, seed=seed, epsilon=self.epsilon
-        )
-
     # Validation.
-
-    def _find(self, query: Any) -> Query:
-        """Return a query, given the query or its id."""
-        if isinstance(query, Query):
-            return query
-        if isinstance(query, bool) or not isinstance(query, (int, np.integer)):
-            raise QueryError(
-                f"a query is required, as ask() returned it, or its number, got {query!r:.40}; open_queries lists "
-                "those that wait, and observe(label, y) takes results without a query"
-            )
-        return self._ledger.find(int(query))
 
     def _check_plausible(
         self, confirm: bool, arms: Sequence[int], readings: Sequence[Reading | None], query: Query | None = None
     ) -> None:
-        """Raise ImplausibleValueError for a value that is far from all results so far, unless it is confirmed."""
-        if confirm is True:
-            return
-        if confirm is not False:
+        """Raise ImplausibleValueError for a value that is far from all results so far, unless it is confirmed.
+
+        A confirmed one is a reason to test the assumptions.
+        """
+        if type(confirm) is not bool:
             check_flag("confirm", confirm)
-        policy, (low, high, number) = self._policy, self._range
-        noise_known = self.problem.noise_std is not None or policy.posterior.dof.item(0) >= _MIN_DOF
-        sigma = policy.posterior.sigma.item(0) if noise_known else 0.0
         for arm, reading in zip(arms, readings, strict=True):
-            if reading is None:
+            if reading is None or not (reason := self._implausible(arm, reading)):
                 continue
-            noise = sigma * self.problem.noise.item(arm)
-            reason = ""
-            if number >= _MIN_RESULTS:
-                margin = _MAX_RANGES * max(high - low, noise)
-                if not low - margin <= reading.y <= high + margin and margin > 0.0:
-                    reason = f"all {number} results so far lie between {low:g} and {high:g}"
-            pulls, weight = policy.pulls.item(0, arm), policy.weights.item(0, arm)
-            if not reason and noise and pulls >= _MIN_REPEATS:
-                mean = policy.totals.item(0, arm) / weight * self.problem.noise.item(arm)
-                if abs(reading.y - mean) > _MAX_NOISE * max(noise, reading.sem or 0.0):
-                    reason = f"{pulls} results of it so far have mean {mean:g}, and the noise is {noise:g}"
-            if reason:
+            if not confirm:
                 label = label_text(self.problem.arms.labels[arm])
                 name = f"{label:.60}" if query is None else f"query {query.id} ({label:.60})"
                 raise ImplausibleValueError(
                     f"{reading.y:g} is implausible for {name}: {reason}; if it is right, confirm it (confirm=True)"
                 )
+            self._diagnostics.next_test = 0
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self).copy()
+    def _implausible(self, arm: int, reading: Reading) -> str:
+        """Return why a value is implausible; empty if it is not."""
+        policy, (low, high, number) = self._policy, self._range
+        posterior, unit = policy.posterior, policy.problem.noise.item(arm)
+        noise = posterior.sigma.item(0) * unit if posterior.dof.item(0) >= _MIN_DOF else 0.0  # infinite if stated
+        if number >= _MIN_RESULTS:
+            margin = _MAX_RANGES * max(high - low, noise)
+            if not low - margin <= reading.y <= high + margin and margin > 0.0:
+                return f"all {number} results so far lie between {low:g} and {high:g}"
+        pulls = policy.pulls.item(0, arm)
+        if noise and pulls >= _MIN_REPEATS:
+            mean = policy.totals.item(0, arm) / policy.weights.item(0, arm) * unit
+            if abs(reading.y - mean) > _MAX_NOISE * max(noise, reading.sem or 0.0):
+                return f"{pulls} results of it so far have mean {mean:g}, and the noise is {noise:g}"
+        return ""
+
+    # Events.
+
+    def _warn_of(self, events: Sequence[Event]) -> None:
+        """Warn of conflicts that results will cause, before the state changes, if a test is due."""
+        results = [event for event in events if isinstance(event, (Told, Observed))]
+        number = len(self._ledger.results) + sum(len(event.readings) for event in results)
+        if results and number >= self._diagnostics.next_test:
+            self._diagnostics.test(*_results_of(results))
+
+    def _apply(self, events: Iterable[Event]) -> None:
+        """Update the state by events, which are numbered consecutively; the policy, with all results at the end."""
+        changed = False
+        results: list[Told | Observed] = []
+        for event in events:
+            number = self._event + 1
+            if type(event) is Told:
+                self._close(event.query, event.readings, number)
+                results.append(event)
+            elif type(event) is Asked:
+                self._open(event.queries, event.lease)
+            elif type(event) is Observed:
+                self._ledger.observe(number, event.arms, event.readings, event.key)
+                results.append(event)
+                number += len(event.arms) - 1
+            elif type(event) is Abandoned:
+                self._ledger.abandon(event.query)
+                self._leases.pop(event.query.id, None)
+                for log in self._logs:
+                    log.abandon(event.query.id)
+            elif type(event) is Leased:
+                if not all(id in self._ledger.open for id in event.ids):
+                    raise ValueError("a lease must be for open queries")
+                self._leases.update(dict.fromkeys(event.ids, event.lease))
+            elif type(event) is Looked:
+                if event.state is not None:
+                    self._load_rule(event.state)
+            else:
+                assert isinstance(event, (Corrected, Retracted))
+                changed = True
+                self._change(event)
+            self._event = number
+        if changed:
+            self._learn_again()
+        elif results:
+            self._learn(*_results_of(results))
+
+    def _open(self, queries: Sequence[Query], lease: Lease | None) -> None:
+        for query in queries:
+            self._ledger.enter(query)
+            if lease is not None:
+                self._leases[query.id] = lease
+            for log in self._logs_of_queries:
+                log.issue(query.id, query.arm)
+
+    def _close(self, query: Query, readings: Readings, number: int) -> None:
+        row = self._ledger.close(query, readings, number)
+        if self._leases:
+            self._leases.pop(query.id, None)
+        for log in self._logs_of_queries:
+            reading = readings[0]
+            assert reading is not None
+            requested = log.answer(query.id, query.arm, reading.y, reading.sem, reading.count)
+            self._ledger.results.in_proof[row] |= requested
+        self.problem.action_set.count(self._policy, query.measured)
+
+    def _learn(self, arms: list[int], readings: list[Reading]) -> None:
+        if not arms:
+            return
+        low, high, number = self._range
+        ys = [reading.y for reading in readings]
+        self._range = min(low, *ys), max(high, *ys), number + len(ys)
+        if len(arms) == 1 and readings[0].is_plain:
+            self._policy.learn(arms[0], readings[0].y)
+        else:
+            noise = self.problem.noise
+            weights = [reading.weight(noise[arm]) for arm, reading in zip(arms, readings, strict=True)]
+            counts = [reading.count for reading in readings]
+            self._policy.learn_many(arms, ys, weights, counts)
+
+    def _change(self, event: Corrected | Retracted) -> None:
+        """Change a recorded result; a proof of the stopping rule that uses it is discarded."""
+        results, rows = self._ledger.results, self._recorded(event.event)
+        if isinstance(event, Corrected):
+            for row, reading in zip(rows, event.readings, strict=True):
+                results.change(int(row), reading)
+        else:
+            results.active[rows] = False
+        self._corrections += 1
+        in_proof, counted = bool(results.in_proof[rows].any()), results.counted()
+        told = counted[results.query[counted] >= 0] if self._logs_of_queries else counted[:0]
+        self.rule.results_changed(self._sums(told), in_proof)
+        if in_proof:
+            results.in_proof[:] = False
+
+    def _learn_again(self) -> None:
+        """Recompute policy and diagnostics from the current results, after some were changed."""
+        policy, results = self._policy, self._ledger.results
+        policy.reset()
+        self._diagnostics.reset()
+        self._range = (np.inf, -np.inf, 0)
+        if (earlier := self._earlier) is not None:
+            arms = np.flatnonzero(earlier.weights)
+            weights, pulls = earlier.weights[arms], None if earlier.pulls is None else earlier.pulls[arms]
+            means = earlier.totals[arms] / weights * self.problem.noise[arms]
+            policy.learn_many(arms, means, weights, None if pulls is None else pulls.astype(np.int64))
+        rows = results.counted()
+        readings = [reading for row in rows if (reading := results.reading(int(row))) is not None]
+        self._learn(results.arm[rows].tolist(), readings)
+        for query in self._ledger.answered_actions(rows):
+            self.problem.action_set.count(policy, query.measured)
+        self.verdict, self._last_look = Verdict(False), -1
+
+    def _sums(self, rows: Any) -> Measurements:
+        """Return the sufficient statistics of some rows, in units of the noise."""
+        results, noise = self._ledger.results, self.problem.noise
+        arms, sem, count = results.arm[rows], results.sem[rows], results.count[rows].astype(np.float64)
+        weights = np.where(sem > 0.0, (noise[arms] / np.where(sem > 0.0, sem, 1.0)) ** 2, count)
+        sums: list[Any] = [
+            np.bincount(arms, weights=values, minlength=len(noise))
+            for values in (weights, weights * results.y[rows] / noise[arms], count)
+        ]
+        return Measurements(self.problem.signal, *sums)
+
+    # Choice of queries.
+
+    def _choose(self, n: int) -> list[Query]:
+        """Return the next n queries, without opening them: requests of the rule first, then the policy's choices."""
+        first = self._ledger.next_id
+        choices: list[Any] = self._requested(n)
+        queries = [self._queries.of_choice(first + i, choice) for i, choice in enumerate(choices)]
+        busy = [*self._ledger.open_arms, *(arm for query in queries for arm in query.arms)]
+        fantasies = Fantasies(self._policy, busy)
+        for id in range(first + len(queries), first + n):
+            queries.append(self._queries.of_choice(id, fantasies.choose(id)))
+            fantasies.add(queries[-1].arms)
+        return queries
+
+    def _requested(self, n: int) -> list[Any]:
+        """Return up to n arms that the stopping rule requests, or actions that measure them."""
+        self._attach()
+        log = self._first_log()
+        if log is None:
+            return []
+        chosen, left = self.problem.action_set.requested(log.wanted, n)
+        if left is not None:  # an action measures several of them at once
+            log.replace(left)
+        return list(chosen)
+
+    def _first_log(self) -> Requests | None:
+        """Return the first log with pending requests."""
+        return next((log for log in self._logs if log.wanted), None)
+
+    def _attach(self) -> None:
+        """Attach the request logs of the rule to this session."""
+        if not self._attached:
+            for log in self._logs:
+                log.attach()
+            self._attached = True
+
+    def _detach(self) -> None:
+        """Detach the request logs at the end of a run; the rule keeps its requests for a run that continues it."""
+        if self._attached:
+            for log in self._logs:
+                log.detach()
+            self._attached = False
+
+    # Looks of the stopping rule.
+
+    def _follow_requests(self) -> None:
+        """Set the request logs of the rule; only logs of single arms are informed of queries."""
+        self._logs: Sequence[Requests] = self.rule.logs if self.rule.requests_measurements else ()
+        self._logs_of_queries: Sequence[Requests] = () if self.problem.measures_actions else self._logs
+
+    def _is_due(self) -> bool:
+        return self._policy.samples >= self._next_look and not any(log.outstanding for log in self._logs)
+
+    def _schedule_look(self, pause: int = 1) -> None:
+        """Schedule the next look after `pause` measurements, and after the initial design."""
+        samples = self._policy.samples
+        self._next_look = max(samples + pause, samples + self._policy.unswept, FIRST_LOOK)
+
+    def _look(self) -> None:
+        """Evaluate the stopping rule, with cached facets; it may request measurements."""
+        self._attach()
+        view, t = self._view(), self._policy.samples
+        found = self.verdict = self._check(self.rule, view)
+        self._last_look = t
+        self.oracle_calls += found.oracle_calls
+        self.looks.append(Look(t, found.error_probability, found.statistic, found.threshold))
+        self._schedule_look(max(1, self.problem.oracle.dim // LOOK_DIVISOR, int(t * (self.rule.ratio - 1.0))))
+        self.rule.request(found)
+        if self._first_log() is not None:
+            self._next_look = t + 1  # due when the requested measurements are complete
+
+    def _check(self, rule: StoppingRule, view: View, conflict: Conflict | None = None) -> Verdict:
+        """Return the verdict of a rule, with its answer, and its claim qualified by conflicts, by default those now."""
+        rule.check_problem(self.problem, self._policy.noise_estimate)
+        found = self._policy.guarded(lambda: rule.check(view))
+        if not found.stop:
+            return replace(found, claim="", z=view.z_hat, rule=rule.name)
+        certified = view.z_hat if found.z is None else found.z  # may differ from the answer under the prior
+        conflict = self._diagnostics.test() if conflict is None else conflict
+        claim = qualified(self, found.claim, conflict, uses_prior=not rule.proves)
+        return replace(found, claim=claim, z=certified, rule=rule.name)
+
+    def _current(self) -> tuple[View, Verdict, Conflict]:
+        """Return view, verdict and conflicts of the current results, without changing the rule."""
+        view, verdict, conflict = self._view(cached=False), self.verdict, self._diagnostics.find()
+        if self._last_look != self._policy.samples:
+            problem = self.problem
+            shared: list[Any] = [problem, problem.oracle, problem.signal, problem.arms]
+            rule = copy.deepcopy(self.rule, {id(same): same for same in shared})
+            verdict = self._check(rule, view, conflict)
+        return view, verdict, conflict
+
+    def _view(self, *, cached: bool = True) -> View:
+        """Return a view of the current state; without cached facets it depends on the results alone."""
+        policy = self._policy if cached else self._policy.without_cache()
+        return View(policy, policy.streams.named(0, "look", policy.samples))
+
+    def _recorded(self, event: Any) -> Any:
+        """Return the rows of an event with a result; QueryError if it has none."""
+        check_integer("event", event)
+        rows = self._ledger.results.rows_of_event(int(event))
+        if not len(rows):
+            raise QueryError(f"event {event} recorded no result; measurements() lists those that did")
+        if not self._ledger.results.active[rows].all():
+            raise QueryError(f"the result of event {event} was retracted; use observe(label, y) if it is correct")
+        return rows
+
+    # Serialised state.
+
+    def state_dict(self) -> StateDict:
+        """Return the state as plain data and arrays."""
+        return {
+            "policy": self._policy.state_dict(), "ledger": self._ledger.state_dict(), "event": self._event,
+            "rule": self._rule_state(), "corrections": self._corrections,
+            "leases": [[id, lease.client, lease.until] for id, lease in self._leases.items()],
+        }  # fmt: skip
+
+    def load_state_dict(self, data: StateDict) -> None:
+        """Restore the state of a session that was created in the same way; raises if it is inconsistent."""
+        self._policy.load_state_dict(data["policy"])
+        self._ledger.load_state_dict(data["ledger"])
+        self._event, self._corrections = integer(data["event"], least=1), integer(data["corrections"])
+        self._leases = {id: Lease(client, until) for id, client, until in data["leases"]}
+        if not self._leases.keys() <= self._ledger.open.keys():
+            raise ValueError("a lease must be for an open query")
+        results = self._ledger.results
+        counted = results.y[results.counted()]
+        self._range = counted.min(initial=np.inf), counted.max(initial=-np.inf), len(counted)
+        self._load_rule(data["rule"])
+
+    def _rule_state(self) -> StateDict:
+        """Return the state of the stopping rule and of its schedule."""
+        return {"rule": self.rule.state_dict(), "next_look": int(self._next_look)}
+
+    def _load_rule(self, data: StateDict) -> None:
+        """Replace the rule by a new one with this state."""
+        self._detach()
+        self.rule = stopping_rule(self._stopping, self.delta, self.epsilon)
+        self.rule.check_problem(self.problem, self._policy.noise_estimate)
+        self.rule.load_state_dict(data["rule"], self.problem)
+        self._follow_requests()
+        for log in self._logs:
+            log.require_open(self._ledger.open)
+        self._next_look = integer(data["next_look"])
+        self._attach()
+
+
+def _results_of(events: Sequence[Told | Observed]) -> tuple[list[int], list[Reading]]:
+    """Return the arms and readings of events, without components that were not read."""
+    arms: list[int] = []
+    readings: list[Reading] = []
+    for event in events:
+        measured = event.query.arms if isinstance(event, Told) else event.arms
+        for arm, reading in zip(measured, event.readings, strict=True):
+            if reading is not None:
+                arms.append(arm)
+                readings.append(reading)
+    return arms, readings
 
 
 def identify(
@@ -695,7 +890,8 @@ def identify(
     policy
         Name of the policy, or a `Policy`, which may have measurements.
     stopping
-        "posterior" (Bayesian), "guaranteed" (for every theta: "verified" or "certified", depending on the problem; both
+        "posterior" (Bayesian: the answer is wrong with probability at most delta), "loss" (Bayesian: its expected loss
+        is at most epsilon), "guaranteed" (for every theta: "verified" or "certified", depending on the problem; both
         names can be used too), "heuristic" (no guarantee), "budget" to use up the budget and report the error
         probability (see `BudgetRule`), or a `StoppingRule`.
     epsilon
@@ -712,8 +908,8 @@ def identify(
         earlier measurements of a policy that is passed count. Intended for cheap measurements, for which a choice takes
         far longer than a measurement.
     callback
-        Called after each measurement with the session, the query and the result. If it raises, the remaining results of
-        the batch are recorded first.
+        Called after each measurement with the session, the query and what `measure` returned for it. All results of the
+        batch have been recorded before.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from combopeps.policies.registry import DEFAULT_POLICY, policy_class
 from combopeps.posterior.stated_values import check_scale
 from combopeps.problem import Problem
 from combopeps.random import Streams, named_seed, seed_sequence
-from combopeps.session.simulated_environment import Environment, Noise, as_noise, simulate_round
+from combopeps.session.simulated_environment import Environment, Noise, as_noise
 from combopeps.session.trace import Trace
 from combopeps.utils.parallel import check_jobs, connected, n_workers, parallel_map, threads
 from combopeps.utils.validation import MAX_ROUNDS, MAX_RUNS, as_float_array, check_count, check_flag, check_kind
@@ -111,10 +111,12 @@ def simulate(
     std = problem.noise * (1.0 if true_noise_std is None else true_noise_std)
     make = policy if callable(policy) else policy_class(policy)
     kind = as_noise(noise)
-    kind.check(_means(problem, truth), problem.arms.labels)
+    arms = problem.arms
+    means = arms.dot(truth) if arms.matrix is None else np.asarray(arms.matrix @ truth)
+    kind.check(means, arms.labels)
     seeds = seed_sequence(rng).spawn(replications)
     seed = int(rng) if isinstance(rng, (int, np.integer)) else -1
-    work = (problem, truth, kind, std, make, budget, times, seed, options)
+    work = (problem, truth, means, kind, std, make, budget, times, seed, options)
     with connected(scheduler) as client:
         size = _group_size(replications, n_jobs, client)
         if problem.measures_actions and (problem.noise_std is None or problem.prior_is_estimated):
@@ -139,6 +141,7 @@ def _group_size(replications: int, n_jobs: int | None, client: Client | None) ->
 def _run(
     problem: Problem,
     theta: Array,
+    means: Array,
     kind: Noise,
     std: Array,
     make: Callable[..., Policy],
@@ -152,9 +155,7 @@ def _run(
     """Simulate replications together; policy and environment have separate random streams for each of them."""
     from tqdm import tqdm
 
-    nature = Environment(
-        problem, _means(problem, theta), Streams([named_seed(row, "nature") for row in seeds]), kind, std
-    )
+    nature = Environment(problem, means, Streams([named_seed(row, "nature") for row in seeds]), kind, std)
     policy = make(problem, streams=Streams(seeds), **options)
     check_kind("what policy returns", policy, Policy)
     best = problem.oracle.argmax(theta)
@@ -162,7 +163,7 @@ def _run(
     draws, seconds, cost = np.zeros(len(times)), np.zeros(len(times)), np.zeros(correct.shape)
     i, rounds, n_draws, start = 0, 0, 0, time.perf_counter()
     for t in tqdm(range(1, budget + 1), disable=not progress, desc="rounds", unit=""):
-        simulate_round(policy, nature)
+        problem.action_set.simulate_round(policy, nature)
         rounds += 1
         n_draws += policy.alternatives.draws
         if i < len(times) and t == times[i]:
@@ -173,9 +174,3 @@ def _run(
             draws[i], seconds[i] = (x / (rounds * len(seeds)) for x in (n_draws, now - start))
             i, rounds, n_draws, start = i + 1, 0, 0, time.perf_counter()
     return Trace(times, correct, policy.pulls.copy(), draws, seconds, seed, cost)
-
-
-def _means(problem: Problem, theta: Array) -> Array:
-    """Return x @ theta of every arm, (K,)."""
-    arms = problem.arms
-    return arms.dot(theta) if arms.matrix is None else np.asarray(arms.matrix @ theta)

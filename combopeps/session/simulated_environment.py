@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from combopeps.errors import ParameterError
 from combopeps.oracles.base import Array
-from combopeps.policies.base import Policy
 from combopeps.problem import Problem
 from combopeps.utils.formatting import ShortRepr
 
@@ -223,8 +222,7 @@ class Environment:
         parts = self._action_set.parts_of(label)
         arms = np.sort(parts)
         ys = self.noise.draw(self.means[arms], self._std[arms], SingleRunDraws(self._draws.generator(0), len(arms)))
-        results = ys[np.searchsorted(arms, parts)].tolist()
-        return results if self._action_set.has_parts else results[0]
+        return self._action_set.result_of(ys[np.searchsorted(arms, parts)].tolist())
 
 
 def _as_positive(kind: str, text: str) -> float:
@@ -235,12 +233,3 @@ def _as_positive(kind: str, text: str) -> float:
     if not (isfinite(value) and value > 0.0):
         raise ParameterError(f'the number after "{kind}:" must be positive, got {text!r:.40}')
     return value
-
-
-def simulate_round(policy: Policy, nature: Environment) -> None:
-    """Simulate one round of every replication: choose, measure, update."""
-    chosen, actions = policy.next_choices(), policy.problem.actions
-    if actions:
-        policy.learn_action(chosen, nature.measure_parts(actions.shown(chosen)))
-    else:
-        policy.learn(chosen, nature.measure(chosen))

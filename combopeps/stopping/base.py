@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -125,6 +125,7 @@ class View(ShortRepr):
         view = object.__new__(View)
         view.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_flat")})
         view.__dict__.pop("_rough", None)
+        view._rankings = {}
         view.posterior = posterior
         view.z_hat = self._policy.z_hat(posterior)[0] if z_hat is None else z_hat
         return view
@@ -425,6 +426,42 @@ class FixedConfidenceRule(StoppingRule):
         """Return the text of a frequentist claim."""
         wrong = describe_error(self.epsilon)
         return f"{wrong} with probability at most {self.delta:g}, for every theta (frequentist, {how})"
+
+
+class BayesianRule(StoppingRule):
+    """Base class of rules with a claim about the posterior; a subclass implements `_decide`.
+
+    Where the prior is estimated, the claim has to hold under two estimates of it (see
+    `combopeps.posterior.HierarchicalPrior`): a single one makes claims overconfident for some sets of answers.
+    """
+
+    def check(self, view: View) -> Verdict:
+        """Decide under the posterior and, if that stops, under the second estimate of an estimated prior."""
+        self.first_look(view)
+        found = self._decide(view)
+        second = view.under_second_prior() if found.stop else None
+        if second is None:
+            return found
+        if not np.array_equal(second.z_hat, view.z_hat):
+            return replace(found, stop=False, statistic=float("inf"))
+        other = self._decide(second)
+        calls = found.oracle_calls + other.oracle_calls
+        statistic = max(found.statistic, other.statistic)
+        return replace(found, stop=other.stop, statistic=statistic, oracle_calls=calls)
+
+    @abstractmethod
+    def _decide(self, view: View) -> Verdict:
+        """Decide whether the claim holds under the posterior of this view."""
+
+    @staticmethod
+    def _assumptions(view: View) -> str:
+        """Return the prior and the noise that the claim assumes."""
+        posterior, noise = view.posterior, ""
+        if posterior.dof[0] < np.inf:
+            noise = (
+                f", noise estimated from the data: {posterior.sigma[0]:.3g}, {posterior.dof[0]:.0f} degrees of freedom"
+            )
+        return f"Bayesian, {posterior.prior_in_words}{noise}"
 
 
 def check_rule_parameters(delta: float, epsilon: float, ratio: float) -> None:

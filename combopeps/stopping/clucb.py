@@ -4,7 +4,7 @@
 
 w~ are the weights within the confidence radii that are worst for the current answer M_t, and M~_t is the best answer
 under w~. With probability 1 - delta, all means are within their radii at all times, for any choice of arms. The radii
-rest on a union bound over components and times, which is far from tight (see docs/stopping.md).
+rest on a union bound over components and times, which is far from tight (docs/results/stopping/samples.md).
 """
 
 from __future__ import annotations

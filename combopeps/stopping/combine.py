@@ -86,7 +86,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
         for rule in rules:
             check_kind("each rule", rule, StoppingRule)
         self.rules: Sequence[StoppingRule] = rules
-        self.delta = min(1.0, sum(rule.delta for rule in rules if not isinstance(rule, BudgetRule)))
+        self.delta = min(1.0, sum(rule.delta for rule in rules if rule.delta < 1.0)) or 1.0
         self.requires_noise_std, self.proves = (
             any(rule.requires_noise_std for rule in rules),
             any(rule.proves for rule in rules),
@@ -138,7 +138,7 @@ class any_of(StoppingRule):  # noqa: N801, reads as a verb
             if verdict.stop:
                 self.name, self.epsilon, self.proves = rule.name, rule.epsilon, rule.proves
                 claim = verdict.claim
-                if sum(not isinstance(other, BudgetRule) for other in self.rules) > 1:
+                if sum(other.delta < 1.0 for other in self.rules) > 1:
                     claim += f"; this rule was one of several, whose deltas add up to {self.delta:g}"
                 return Verdict(
                     True,

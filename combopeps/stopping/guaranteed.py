@@ -16,13 +16,13 @@ from combopeps.stopping.requested_measurements import Requests
 from combopeps.stopping.verified import VerifiedRule
 from combopeps.utils.state_dict import StateDict
 
-_LARGE_LOG_CARDINALITY = log(100_000)  # the networks of docs/stopping.md have far more answers
+_LARGE_LOG_CARDINALITY = log(100_000)  # the networks of docs/results/stopping/roads.md have far more answers
 
 
 class GuaranteedRule(FixedConfidenceRule):
     """P(wrong answer) <= delta for every theta, by `VerifiedRule` or `CertifiedRule`; the claim names the rule.
 
-    `VerifiedRule` is the default: it took fewer measurements in nearly all comparisons of docs/stopping.md, as its
+    `VerifiedRule` is the default: it took fewer measurements in nearly all comparisons in docs/results/stopping, as its
     threshold depends neither on the number of answers nor on the number of components in which they differ.
     `CertifiedRule` is used on large graphs with cycles, in problems with actions (for which `VerifiedRule` cannot
     plan), and for delta below 1e-100.

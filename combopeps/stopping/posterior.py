@@ -38,7 +38,7 @@ from combopeps.errors import NoAlternativeError
 from combopeps.oracles.base import Array
 from combopeps.posterior.noise_level import MIN_DOF
 from combopeps.posterior.parameter_space import RealSpace
-from combopeps.stopping.base import FixedConfidenceRule, Verdict, View, describe_error
+from combopeps.stopping.base import BayesianRule, FixedConfidenceRule, Verdict, View, describe_error
 from combopeps.stopping.certificates.alpha_spending import share_at
 
 _MONTE_CARLO_SHARE = 0.1  # of delta, for the error probability of the Monte Carlo bounds
@@ -62,7 +62,7 @@ _MAX_PRODUCT_ENTRIES = 200_000_000  # entries of known answers multiplied with t
 _BATCH_ENTRIES = 2_000_000  # coordinates drawn at once
 
 
-class PosteriorRule(FixedConfidenceRule):
+class PosteriorRule(FixedConfidenceRule, BayesianRule):
     """Stop when P(Alt | data) <= delta, under the problem's prior and normal noise.
 
     A cheap estimate is computed first; if it is at most delta, an upper bound decides. On plain posterior draws this is
@@ -79,9 +79,6 @@ class PosteriorRule(FixedConfidenceRule):
     Where the noise is unknown, the probability is a mean over its posterior (see `combopeps.posterior.noise_level`),
     and plain draws decide whenever enough of them are affordable. The rule does not stop before the estimate of the
     noise has four degrees of freedom.
-
-    Where the prior is estimated, the claim has to hold under two estimates of it (see
-    `combopeps.posterior.HierarchicalPrior`): a single one makes claims overconfident for some sets of answers.
 
     A Bayesian claim holds for any number of looks. It is not a frequentist guarantee: use `CertifiedRule` or
     `VerifiedRule` for one.
@@ -108,22 +105,8 @@ class PosteriorRule(FixedConfidenceRule):
 
     name = "posterior"
 
-    def check(self, view: View) -> Verdict:
-        """Compute an estimate of the error probability and, if it is at most delta, an upper bound."""
-        self.first_look(view)
-        found = self._decide(view)
-        second = view.under_second_prior() if found.stop else None
-        if second is None:
-            return found
-        if not np.array_equal(second.z_hat, view.z_hat):
-            return replace(found, stop=False, statistic=1.0)
-        other = self._decide(second)
-        calls = found.oracle_calls + other.oracle_calls
-        statistic = max(found.statistic, other.statistic)
-        return replace(found, stop=other.stop, statistic=statistic, oracle_calls=calls)
-
     def _decide(self, view: View) -> Verdict:
-        """Decide whether the claim holds under the posterior of this view."""
+        """Compute an estimate of the error probability and, if it is at most delta, an upper bound."""
         estimate = view.error_probability(self.epsilon)
         noise_known = view.posterior.dof[0] == inf
         if estimate > self.delta or view.posterior.dof[0] < MIN_DOF:
@@ -226,15 +209,8 @@ class PosteriorRule(FixedConfidenceRule):
         return Verdict(bound <= threshold, bound, threshold, calls, claim, error_probability=estimate)
 
     def _claim(self, view: View) -> str:
-        posterior, noise = view.posterior, ""
-        if posterior.dof[0] < inf:
-            noise = (
-                f", noise estimated from the data: {posterior.sigma[0]:.3g}, {posterior.dof[0]:.0f} degrees of freedom"
-            )
-        return (
-            f"{describe_error(self.epsilon)} with posterior probability at most {self.delta:g} "
-            f"(Bayesian, {posterior.prior_in_words}{noise})"
-        )
+        wrong = describe_error(self.epsilon)
+        return f"{wrong} with posterior probability at most {self.delta:g} ({self._assumptions(view)})"
 
     def _bound_by_half_spaces(self, view: View, nu: float) -> tuple[float, int, str]:
         """Bound P(error) = (sum Phi(-b)) P(accepted, and an error), over the half-spaces found of the cone."""

@@ -96,6 +96,43 @@ def probability_text(
     return f"> {_number(_MAX_SHOWN_PROBABILITY, percent)}"
 
 
+def mean_std_text(mean: float, std: float) -> str:
+    """Return a mean and its standard deviation, rounded to the digits that are significant.
+
+    Examples
+    --------
+    >>> mean_std_text(12.3456, 0.0321), mean_std_text(1234.5, 20.0), mean_std_text(2.0, float("nan"))
+    ('12.346 ± 0.032', '1,234 ± 20', 'unknown')
+    """
+    if not (isfinite(mean) and isfinite(std)):
+        return "unknown"
+    largest = max(abs(mean), std)
+    if largest >= 1e6 or 0.0 < largest < 1e-3:
+        return f"{mean:.3g} ± {std:.2g}".replace("-", "−")
+    digits = 2 if std <= 0.0 else int(np.clip(1 - np.floor(np.log10(std)), 0, 5))
+    return f"{mean + 0.0:,.{digits}f} ± {std:,.{digits}f}".replace("-", "−")  # + 0.0 turns -0.0 into 0.0
+
+
+def amount_text(amount: float, interval: tuple[float, float]) -> str:
+    """Return a nonnegative amount with two digits, or the high end of its 95 % interval where it is not above 0.
+
+    Examples
+    --------
+    >>> amount_text(0.1234, (0.11, 0.14)), amount_text(1234.5, (1200.0, 1270.0)), amount_text(1e-5, (0.0, 3.2e-5))
+    ('0.12', '1,200', '< 4e-05')
+    """
+    low, high = interval
+    if not isfinite(amount) or not isfinite(high):
+        return "unknown"
+    if low <= 0.0 < high:
+        return f"< {_round_up(high):.2g}"
+    if amount == 0.0:
+        return "0"
+    unit = 10.0 ** (floor(log10(amount) + _ROUNDING) - 1)
+    rounded = round(amount / unit) * unit
+    return f"{rounded:,.0f}" if unit >= 1.0 else f"{rounded:.2g}"
+
+
 def _round_up(p: float) -> float:
     """Round up to one significant digit; to two where the first is 1."""
     if p <= 0.0:
@@ -144,6 +181,9 @@ class _LimitedRepr(reprlib.Repr):
             return "{...}"
         pairs = [f"{self.repr1(k, level - 1)}: {self.repr1(v, level - 1)}" for k, v in islice(x.items(), self.maxdict)]
         return "{" + ", ".join(pairs + ["..."] * (len(x) > self.maxdict)) + "}"
+
+    def repr_float(self, x: float, level: int) -> str:
+        return f"{x:.6g}" if isfinite(x) and float(f"{x:.6g}") != x else repr(x)
 
     def repr_ndarray(self, x: Any, level: int) -> str:
         with np.printoptions(threshold=self.maxlist, edgeitems=min(3, self.maxlist), linewidth=10**6):

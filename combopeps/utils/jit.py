@@ -1,14 +1,20 @@
-"""`njit` of numba with a cache that is found in any environment, and kernels that are never compiled.
+"""Kernels: functions that Python runs while they have little to do, and that numba compiles once they have more.
 
-Importing numba takes .2 s, loading a dozen kernels from its cache another .2 s, and compiling one takes seconds. In
-short processes such as `combopeps status`, Python runs the kernels on a small problem in .03 s. `disable_compilation`,
-called before any kernels are imported, makes Python run them for a limited time; after that they are loaded from the
-cache if it contains them.
+Importing numba takes .4 s of CPU time, loading a kernel from its cache some .02 s, and compiling one .1 to 2 s. On a
+small problem, Python runs most kernels in less time. A kernel with an estimate of the steps of a call is therefore run
+by Python until `MAX_PYTHON_STEPS` are exceeded. Both versions compute the same bits, and the decision depends on counts
+alone: results are a function of the seed. Kernels without an estimate are compiled, or loaded, at their first call.
+Inner kernels are called by other kernels only: numba need not make them callable from Python, a quarter of its work.
+
+Short processes such as `combopeps status` call `disable_compilation`: Python runs all kernels for a limited number of
+steps, then they are loaded from the cache if it contains them, and not compiled if it does not.
 
 The cache is in numba's default place: NUMBA_CACHE_DIR, `__pycache__` beside the module, or the user's cache directory.
 If none of these is writable, as for a container user without a home directory, it is a private directory below the
 system's temporary one; without that, each process compiles the kernels it calls. Numba ignores a NUMBA_CACHE_DIR that
 is not writable, as in a container image: its kernels are copied into the private directory.
+
+If compiling takes more than a second, a line on stderr says so, unless COMBOPEPS_QUIET is set.
 """
 
 from __future__ import annotations
@@ -16,45 +22,202 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, update_wrapper
+from functools import cache, lru_cache, update_wrapper
 from glob import escape, glob
 from hashlib import sha256
 from math import erfc, exp, expm1, inf, log, log1p, nan, sqrt
-from typing import Any
+from types import FunctionType
+from typing import Any, overload
 
-__all__ = ["disable_compilation", "erfc", "exp", "expm1", "is_writable", "log", "log1p", "njit", "sqrt"]
+import numpy as np
 
-MAX_PYTHON_SECONDS = 0.2  # CPU time of kernels in Python before they are loaded: about the time of loading them
-_MAX_PYTHON_ENTRIES = 200_000  # entries of array arguments, scratch space included, beyond which Python is too slow
+__all__ = ["Kernel", "disable_compilation", "erfc", "exp", "expm1", "is_writable", "log", "log1p", "njit", "sqrt"]
 
-_compilation_disabled = False
+MAX_PYTHON_STEPS = 20_000  # of each kernel, some 20 ms in Python: about the time of loading a kernel
+MAX_UNCOMPILED_STEPS = 200_000  # of all kernels together, where compilation is disabled
+_STEPS_PER_ENTRY = 4  # of the arrays passed to a kernel without an estimate
+_MAX_SILENT_SECONDS = 1.0  # of compilation
+_COMPILATION_MESSAGE = "combopeps: compiling kernels, once per machine (COMBOPEPS_QUIET=1 hides this line)"
+
+_is_compilation_disabled = False
+_uncompiled_steps = 0.0  # since compilation was disabled
 
 
 def disable_compilation() -> None:
-    """Do not compile the kernels that are imported after this call."""
-    global _compilation_disabled, exp, expm1, log, log1p, sqrt
-    _compilation_disabled = True
-    exp, expm1 = _with_limit(exp, inf), _with_limit(expm1, inf)
-    log, log1p, sqrt = _with_limit(log, -inf), _with_limit(log1p, -inf), _with_limit(sqrt, nan)
+    """Compile no kernel from now on; those that are cached are still loaded."""
+    global _is_compilation_disabled
+    _is_compilation_disabled = True
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that makes a function a kernel, with the options of `numba.njit`."""
+@overload
+def njit(function: Callable[..., Any]) -> Callable[..., Any]: ...
+@overload
+def njit(
+    *, steps: Callable[..., float] | None = None, inner: bool = False, inline: str = "never"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+def njit(
+    function: Callable[..., Any] | None = None,
+    *,
+    steps: Callable[..., float] | None = None,
+    inner: bool = False,
+    inline: str = "never",
+) -> Any:
+    """Make a function a `Kernel`, which is cached and releases the GIL; usable with and without parentheses.
 
-    def kernel(function: Callable[..., Any]) -> Any:
-        return _UncompiledKernel(function, options) if _compilation_disabled else _create_dispatcher(function, options)
+    Parameters
+    ----------
+    function
+        The function; a decorator is returned if it is missing.
+    steps
+        Estimates from the arguments how many microseconds Python takes for a call. Give it only if Python and numba
+        compute the same bits: no sums or exponentials of whole arrays, which numpy computes in another order.
+    inner
+        Whether only other kernels call it. If Python does so, it is not compiled.
+    inline
+        As for `numba.njit`.
+    """
+    if function is None:
+        return lambda function: Kernel(function, steps, inner, inline)
+    return Kernel(function, steps, inner, inline)
 
-    return kernel
+
+class Kernel:
+    """A function that is run by Python, or by the dispatcher of numba, which compiles it or loads it from the cache.
+
+    Attributes of the dispatcher are attributes of the kernel, so that numba compiles calls of kernels by kernels.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], steps: Callable[..., float] | None, inner: bool, inline: str
+    ) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self._options = {"nogil": True, "cache": not inner, "inline": inline, "no_cfunc_wrapper": True}
+        if inner:
+            self._options["no_cpython_wrapper"] = True
+        self._estimate = steps
+        self._steps = 0.0  # in Python
+        self._is_missing = False  # whether compilation is disabled and the cache has no such kernel
+        self._dispatcher: Any = None
+        self._limited: Callable[..., Any] | None = None
+        self._run: Callable[..., Any] = self._run_python if inner else self._decide
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*args)
+
+    @property
+    def has_estimate(self) -> bool:
+        """Whether Python runs the kernel as long as there are few steps."""
+        return self._estimate is not None
+
+    def __reduce__(self) -> str:
+        name: str = self.__qualname__
+        return name  # pickled by name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_options" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self._dispatch(), name)
+
+    @property
+    def _numba_type_(self) -> Any:  # asked for by numba where another kernel calls this one
+        return self._dispatch()._numba_type_
+
+    @property
+    def targetoptions(self) -> dict[str, Any]:  # asked for by numba, which inlines kernels
+        options: dict[str, Any] = self._dispatch().targetoptions
+        return options
+
+    def _decide(self, *args: Any) -> Any:
+        """Run the kernel in one way or the other."""
+        global _uncompiled_steps
+        if _is_compilation_disabled:
+            steps = _STEPS_PER_ENTRY * _count_entries(args) if self._estimate is None else self._estimate(*args)
+            _uncompiled_steps += steps
+            if _uncompiled_steps <= MAX_UNCOMPILED_STEPS or self._is_missing:
+                return self._run_python(*args)
+            try:
+                return self._dispatch()(*args)
+            except _NotCachedError:
+                self._is_missing = True
+                return self._run_python(*args)
+        if self._estimate is not None:
+            self._steps += self._estimate(*args)
+            if self._steps <= MAX_PYTHON_STEPS:
+                return self._run_python(*args)
+        self._run = self._dispatch()
+        return self._run(*args)
+
+    def _run_python(self, *args: Any) -> Any:
+        with np.errstate(all="ignore"):  # compiled arithmetic does not warn
+            return self._function(*args)
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        """The function, which calls other kernels in Python too.
+
+        Functions of `math` return a limit where compiled ones do, instead of raising.
+        """
+        if self._limited is None:
+            original: Any = self.py_func
+            scope = {name: original.__globals__.get(name) for name in original.__code__.co_names}
+            kernels = {name: called._function for name, called in scope.items() if isinstance(called, Kernel)}
+            limits = {name: _LIMITED[name] for name in scope if name in _LIMITED}
+            self._limited = FunctionType(original.__code__, original.__globals__ | limits | kernels, original.__name__)
+        return self._limited
+
+    def _dispatch(self) -> Any:
+        if self._dispatcher is None:
+            self._dispatcher = _create_dispatcher(self.py_func, self._options)
+            if _is_compilation_disabled:
+                self._dispatcher._compiler.compile = _raise_not_cached  # called if the kernel is not cached
+        return self._dispatcher
+
+
+class _NotCachedError(Exception):
+    """The cache does not contain a kernel."""
+
+
+def _raise_not_cached(*_: Any) -> Any:
+    raise _NotCachedError
+
+
+def _count_entries(args: tuple[Any, ...]) -> int:
+    """Return the number of entries of all arguments."""
+    return sum(getattr(value, "size", 1) for value in args)
+
+
+def _with_limit(function: Any, limit: float) -> Any:
+    """Return a function of `math` with a limit value where it raises an error and compiled code does not."""
+
+    def limited(x: float) -> float:
+        try:
+            return float(function(x))
+        except (ValueError, OverflowError):
+            return limit
+
+    return limited
+
+
+_LIMITED = {
+    "exp": _with_limit(exp, inf),
+    "expm1": _with_limit(expm1, inf),
+    "log": _with_limit(log, -inf),
+    "log1p": _with_limit(log1p, -inf),
+    "sqrt": _with_limit(sqrt, nan),
+}
 
 
 def _create_dispatcher(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return the dispatcher of numba, with a cache in the first writable directory, or without a cache."""
     import numba
 
+    _report_compilation()
     if not options.get("cache"):
         return numba.njit(**options)(function)
     config: Any = numba.config
@@ -74,6 +237,38 @@ def _create_dispatcher(function: Callable[..., Any], options: dict[str, Any]) ->
         finally:
             config.CACHE_DIR = usual  # other packages keep their own setting
     return numba.njit(**{**options, "cache": False})(function)
+
+
+@cache
+def _report_compilation() -> None:
+    """Let numba report compilations, and write a line to stderr once those of kernels have taken a second."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        depth, start, seconds, is_reported = 0, 0.0, 0.0, bool(os.environ.get("COMBOPEPS_QUIET"))
+
+        def on_start(self, event: Any) -> None:
+            if self.depth or str(event.data["dispatcher"].py_func.__module__).startswith("combopeps."):
+                if not self.depth:
+                    self.start = time.perf_counter()
+                self.depth += 1
+                self.report(self.seconds + time.perf_counter() - self.start)
+
+        def on_end(self, event: Any) -> None:
+            if self.depth:
+                self.depth -= 1
+                if not self.depth:
+                    self.seconds += time.perf_counter() - self.start
+                    self.report(self.seconds)
+
+        def report(self, seconds: float) -> None:
+            if not self.is_reported and seconds > _MAX_SILENT_SECONDS:
+                self.is_reported = True
+                with suppress(AttributeError, OSError, ValueError):  # stderr is missing or closed
+                    print(_COMPILATION_MESSAGE, file=sys.stderr, flush=True)
+
+    register: Any = event.register
+    register("numba:compile", Listener())
 
 
 @lru_cache(maxsize=1)
@@ -130,64 +325,3 @@ def is_writable(directory: str) -> bool:
     except OSError:
         return False
     return True
-
-
-class _NotCachedError(Exception):
-    """The cache does not contain a kernel."""
-
-
-class _UncompiledKernel:
-    """A kernel that is run by Python or loaded from the cache, but never compiled."""
-
-    python_seconds = 0.0  # CPU time of all kernels in Python
-    is_running = False  # whether Python is running a kernel; kernels called by it are run by Python too
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        update_wrapper(self, function)
-        self.function = function
-        self._options = options
-        self._loaded: Any = None
-        self._missing = False  # whether the cache has no such kernel
-
-    def __call__(self, *args: Any) -> Any:
-        if _UncompiledKernel.is_running:
-            return self.function(*args)
-        is_slow = _UncompiledKernel.python_seconds > MAX_PYTHON_SECONDS or _count_entries(args) > _MAX_PYTHON_ENTRIES
-        if is_slow and not self._missing:
-            try:
-                return self._load()(*args)
-            except _NotCachedError:
-                self._missing = True
-        _UncompiledKernel.is_running, start = True, time.process_time()
-        try:
-            return self.function(*args)
-        finally:
-            _UncompiledKernel.is_running = False
-            _UncompiledKernel.python_seconds += time.process_time() - start
-
-    def _load(self) -> Any:
-        if self._loaded is None:
-            self._loaded = _create_dispatcher(self.function, self._options)
-            self._loaded._compiler.compile = _raise_not_cached  # called if the kernel is not cached
-        return self._loaded
-
-
-def _count_entries(args: tuple[Any, ...]) -> int:
-    """Return the number of entries of all arguments."""
-    return sum(getattr(value, "size", 1) for value in args)
-
-
-def _raise_not_cached(*_: Any) -> Any:
-    raise _NotCachedError
-
-
-def _with_limit(function: Any, limit: float) -> Any:
-    """Return a function of `math` with a limit value where it raises an error and compiled code does not."""
-
-    def limited(x: float) -> float:
-        try:
-            return float(function(x))
-        except (ValueError, OverflowError):
-            return limit
-
-    return limited

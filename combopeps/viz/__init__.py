@@ -1,7 +1,8 @@
 """Plots (extra `plot`) and the report page of a campaign (extra `serve`)."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from combopeps.utils import import_on_first_use
 
 if TYPE_CHECKING:
     from combopeps.viz.answers import component_samples, plot_answer, plot_result
@@ -35,19 +36,13 @@ __all__ = [
 
 # Imported on first use: plots need matplotlib, pages need jinja2.
 _MODULES = {
-    "viz.answers": "component_samples plot_answer plot_result",
-    "viz.canvas": "new_axes save",
-    "viz.curves": (
+    "answers": "component_samples plot_answer plot_result",
+    "canvas": "new_axes save",
+    "curves": (
         "plot_cost plot_error_probability plot_identification plot_pulls plot_run_lengths plot_share_correct "
         "plot_stopping_times"
     ),
-    "viz.html": "report",
+    "html": "report",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        if name not in _MODULE_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"combopeps.{_MODULE_OF[name]}"), name)
+    __getattr__ = import_on_first_use(__name__, _MODULES)

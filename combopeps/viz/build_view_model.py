@@ -15,10 +15,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from combopeps.campaign import Campaign
 from combopeps.errors import ComboPepsError, ParameterError
 from combopeps.oracles.base import ArgmaxOracle, Array
+from combopeps.oracles.constrained_argmax import can_constrain, constrained_argmax, flip_one_component
 from combopeps.policies.base import Policy
 from combopeps.policies.registry import policy_class
 from combopeps.posterior.gaussian import GaussianPosterior
@@ -29,18 +31,21 @@ from combopeps.session.events import Lease
 from combopeps.session.queries import Query
 from combopeps.session.result import Recommendation, Result, Status, TopAnswer
 from combopeps.stopping.base import View
-from combopeps.utils.formatting import probability_text
+from combopeps.stopping.registry import level_text
+from combopeps.utils.formatting import mean_std_text, probability_text
 from combopeps.viz.page_figures import picture_of
 from combopeps.viz.svg import log_chart
 from combopeps.viz.text_descriptions import action_oracle, answer_text, difference_text, kind_of, problem_text
 from combopeps.viz.view_model import (
     AnswerText,
     ArmRow,
+    ComponentRow,
     PictureData,
     QueryRow,
     ReportData,
     ResultRow,
     TopAnswerRow,
+    Uncertain,
     clipped_label,
 )
 
@@ -134,12 +139,14 @@ class ErrorCurve:
 
 
 # Numbers of entries that the page lists.
-_MAX_ARMS, _MAX_LEADERS, _MAX_QUERIES, _MAX_PARTS, _MAX_RESULTS = 20, 6, 50, 200, 12
+_MAX_ARMS, _MAX_TOP_ANSWERS, _MAX_QUERIES, _MAX_PARTS, _MAX_RESULTS, _MAX_UNCERTAIN = 20, 6, 50, 200, 12, 8
+_MAX_SLACK = 1e-6  # of an answer that differs in a component, relative to the sum of |theta|
+_MIN_DOUBT = 0.01  # of a component: the probability that the answer is wrong about it
 _MAX_CHART_POINTS = 60  # of the looks of a run
 # Lengths in characters.
 _MAX_HEADLINE, _MAX_ANSWER = 110, 1_500
 # Most probable answers are listed for at most so many components, or below this error probability.
-_MAX_DIM_OF_LEADERS, _MAX_ERROR_OF_LEADERS = 100, 0.97
+_MAX_DIM_OF_TOP_ANSWERS, _MAX_ERROR_OF_TOP_ANSWERS = 100, 0.97
 
 
 def report_data(found: Campaign | Result, *, curve: ErrorCurve | None = None, title: str = "") -> ReportData:
@@ -177,12 +184,12 @@ def _of_campaign(campaign: Campaign, curve: ErrorCurve, title: str) -> ReportDat
     name = str(document.get("title") or document.get("name") or "")
     last = [(status.samples, status.error_probability)] if status.samples else []
     points = [point for point in curve.points if point[0] < status.samples] + last
-    level = f"delta = {status.delta:g}" + (f", epsilon = {status.epsilon:g}" if status.epsilon else "")
+    level = level_text(campaign.stopping, status.delta, status.epsilon)
     return _report_data(
         problem,
         status,
         campaign.posterior,
-        status.top_answers if _shows_leaders(problem, status) else [],
+        status.top_answers if _shows_top_answers(problem, status) else [],
         title=title or ("" if name == "campaign" else name),
         cost=status.cost if _has_costs(problem) else None,
         verdict=status.claim if status.stop else f"the rule “{campaign.stopping}” at {level} is not satisfied",
@@ -194,7 +201,7 @@ def _of_campaign(campaign: Campaign, curve: ErrorCurve, title: str) -> ReportDat
         warning=status.warning,
         queries=status.open_queries,
         leases=status.leases,
-        chart=log_chart(points, status.delta, curve.left_out),
+        chart=log_chart(points, None if campaign.stopping == "loss" else status.delta, curve.left_out),
         is_campaign=True,
         recent_results=tuple(_recent_results(campaign)),
         corrections=status.corrections,
@@ -219,7 +226,7 @@ def _of_result(result: Result, title: str) -> ReportData:
         problem,
         result,
         result.posterior,
-        result.top_answers if _shows_leaders(problem, result) else [],
+        result.top_answers if _shows_top_answers(problem, result) else [],
         title=title,
         cost=result.cost if _has_costs(problem) else None,
         verdict=result.claim if stop and result.claim else reason,
@@ -230,7 +237,7 @@ def _of_result(result: Result, title: str) -> ReportData:
         warning=result.warning,
         queries=result.session.open_queries,
         leases={},
-        chart=log_chart(points if result.samples else [], result.delta),
+        chart=log_chart(points if result.samples else [], None if result.rule == "loss" else result.delta),
         is_campaign=False,
     )
 
@@ -239,7 +246,7 @@ def _report_data(
     problem: Problem,
     found: Status | Result,
     posterior: GaussianPosterior,
-    leaders: Sequence[TopAnswer],
+    top_answers: Sequence[TopAnswer],
     *,
     title: str,
     warning: str,
@@ -267,7 +274,11 @@ def _report_data(
         actions=found.actions,
         warnings=(warning,) if warning else (),
         noise="" if found.noise_estimate is None else str(found.noise_estimate),
-        leaders=tuple(_leaders(leaders, found, oracle)),
+        value=found.value_text,
+        gap="" if runner_up is None else found.gap_text,
+        loss=found.loss_text,
+        top_answers=tuple(_top_answers(top_answers, found, oracle)),
+        uncertain=_uncertain_components(found, posterior, problem),
         most_measured=most_measured,
         other_arms=other_arms,
         open_queries=tuple(_open_queries(queries[:_MAX_QUERIES], leases, action_oracle(problem))),
@@ -279,7 +290,7 @@ def _report_data(
 
 def why_not_stopped(rule: str, status: Status, posterior: GaussianPosterior) -> str:
     """Return why the rule is not satisfied although the error probability is at most delta; else an empty string."""
-    if not status.error_probability <= status.delta:
+    if rule == "loss" or not status.error_probability <= status.delta:
         return ""
     estimate = probability_text(status.error_probability, status.error_interval, percent=True)
     delta = probability_text(status.delta, percent=True)
@@ -328,11 +339,51 @@ def _with_ellipses(text: str) -> str:
     return re.sub(r"\.\.\. ([\d,]+) more \.\.\.", r"… \1 more …", text)
 
 
-def _leaders(leaders: Sequence[TopAnswer], found: Recommendation, oracle: ArgmaxOracle) -> Iterable[TopAnswerRow]:
-    for leader in leaders[:_MAX_LEADERS]:
-        is_answer = np.array_equal(leader.z, found.z)
-        difference = "" if is_answer else _difference(found.answer, leader.answer, oracle)
-        yield TopAnswerRow(_answer(leader.answer, oracle).short, difference, leader.probability, leader.interval)
+def _top_answers(
+    top_answers: Sequence[TopAnswer], found: Recommendation, oracle: ArgmaxOracle
+) -> Iterable[TopAnswerRow]:
+    for one in top_answers[:_MAX_TOP_ANSWERS]:
+        is_answer = np.array_equal(one.z, found.z)
+        difference = "" if is_answer else _difference(found.answer, one.answer, oracle)
+        value = mean_std_text(one.value, one.value_std)
+        yield TopAnswerRow(_answer(one.answer, oracle).short, difference, one.probability, one.interval, value)
+
+
+def _uncertain_components(found: Recommendation, posterior: GaussianPosterior, problem: Problem) -> Uncertain:
+    """Return the components of which it is least certain whether the best answer contains them."""
+    oracle = problem.oracle
+    doubt = np.minimum(found.inclusion, 1.0 - found.inclusion)
+    order = np.argsort(-doubt, kind="stable")
+    order = order[doubt[order] >= _MIN_DOUBT]
+    shown, theta_hat = order[:_MAX_UNCERTAIN], posterior.theta_hat[0]
+    changes = _decisive_values(problem, theta_hat, found.z, shown)
+    rows = [
+        ComponentRow(
+            clipped_label(oracle.components[i]), bool(found.z[i] != 0.0), float(found.inclusion[i]),
+            mean_std_text(float(theta_hat[i]), float(posterior.std[0, i])), change,
+        )
+        for i, change in zip(shown.tolist(), changes, strict=True)
+    ]  # fmt: skip
+    return Uncertain(tuple(rows), len(order) - len(rows))
+
+
+def _decisive_values(problem: Problem, theta_hat: Array, z: Array, components: NDArray[np.intp]) -> list[str]:
+    """Return beyond which value of each component another answer is best, all other estimates being right.
+
+    The margin of a component is the gap between z and the best answer that differs from z in this component. Empty
+    where that answer cannot be computed quickly.
+    """
+    oracle, theta = problem.oracle, problem.space.project(theta_hat)
+    if not (oracle.quick and can_constrain(oracle) and len(components)):
+        return [""] * len(components)
+    other = constrained_argmax(oracle, theta, flip_one_component(components, z))
+    margin = (z - other.answers) @ theta
+    known = other.is_feasible & (margin >= 0.0) & (other.slack <= _MAX_SLACK * np.abs(theta).sum())
+    change = np.where(z[components] != 0.0, -margin, margin) / oracle.unit
+    return [
+        f"{'above' if by > 0.0 else 'below'} {value:.4g}" if is_known else ""
+        for by, value, is_known in zip(change, theta[components] + change, known, strict=True)
+    ]
 
 
 def _most_measured(problem: Problem, posterior: GaussianPosterior, pulls: Array) -> tuple[tuple[ArmRow, ...], str]:
@@ -375,10 +426,10 @@ def _open_queries(
             yield QueryRow(query.id, clipped_label(query.label), (), holder, until)
 
 
-def _shows_leaders(problem: Problem, found: Status | Result) -> bool:
+def _shows_top_answers(problem: Problem, found: Status | Result) -> bool:
     """Return whether some answers stand out: early in a large problem, nearly every draw has another best answer."""
-    is_small = problem.oracle.dim <= _MAX_DIM_OF_LEADERS
-    return found.samples > 0 and (is_small or found.error_probability <= _MAX_ERROR_OF_LEADERS)
+    is_small = problem.oracle.dim <= _MAX_DIM_OF_TOP_ANSWERS
+    return found.samples > 0 and (is_small or found.error_probability <= _MAX_ERROR_OF_TOP_ANSWERS)
 
 
 def _has_costs(problem: Problem) -> bool:

@@ -18,10 +18,10 @@ from combopeps.campaign import Campaign
 from combopeps.errors import DependencyError, ParameterError
 from combopeps.session.result import Result
 from combopeps.utils import files
-from combopeps.utils.formatting import probability_text
+from combopeps.utils.formatting import mean_std_text, probability_text
 from combopeps.viz.build_view_model import report_data
 from combopeps.viz.svg import number_text
-from combopeps.viz.view_model import ReportData, estimate_text
+from combopeps.viz.view_model import ReportData
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,7 +93,7 @@ def _templates() -> Environment:
         "percent": partial(probability_text, percent=True), "number": number_text, "cut": _cut,
         "iso_time": _iso_time, "exact": _exact, "ranges": _ranges,
     }  # fmt: skip
-    environment.globals |= {"estimate": estimate_text}
+    environment.globals |= {"estimate": mean_std_text}
     return environment
 
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from combopeps.oracles import ExplicitOracle, MatchingOracle, PartitionOracle, TopKOracle
 from combopeps.oracles.base import Array
+from combopeps.utils.formatting import mean_std_text
 from combopeps.viz.answers import columns_shown
 from combopeps.viz.network_figure import has_network_picture, network_picture
 from combopeps.viz.svg import LegendEntry, Line, Node, Picture, Row, Tick, number_text, round_ticks
 from combopeps.viz.text_descriptions import kind_of
-from combopeps.viz.view_model import PictureData, clipped_label, clipped_node, estimate_text
+from combopeps.viz.view_model import PictureData, clipped_label, clipped_node
 
 Indices = NDArray[np.intp]
 _MAX_ROWS = 40
@@ -107,7 +108,7 @@ def _listed_answers(data: PictureData) -> Picture:
         is_runner_up = row == runner_up
         status, note = ("in", "") if is_answer[i] else ("runner-up", "runner-up") if is_runner_up else ("out", "")
         at, low, high = (round(float(place[i]), 2) for place in places)
-        text = estimate_text(values[row], stds[row])
+        text = mean_std_text(values[row], stds[row])
         rows.append(Row(clipped_label(oracle.decode(oracle.Z[row])), at, low, high, text, None, status, note))
     omitted = len(oracle.Z) - len(order)
     legend = (
@@ -198,7 +199,7 @@ def _rows(
         heading = "" if groups is None or groups[c] == last else groups[c]
         last = heading or last
         count = None if np.isnan(data.counts[c]) else int(data.counts[c])
-        text = estimate_text(data.mean[c], data.std[c])
+        text = mean_std_text(data.mean[c], data.std[c])
         places = round(float(at[i]), 2), round(float(low[i]), 2), round(float(high[i]), 2)
         rows.append(Row(clipped_label(data.oracle.components[c]), *places, text, count, status, note, heading))
     return tuple(rows), ticks

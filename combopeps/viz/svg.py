@@ -135,7 +135,7 @@ class Chart:
     x_ticks, y_ticks
         Ticks of both axes.
     target, target_text
-        Position of delta in percent of the height, and its label.
+        Position of delta in percent of the height, and its label; empty if delta is not the target.
     note
         Sentences about points that were clipped or left out.
     data
@@ -175,12 +175,15 @@ def number_text(value: float) -> str:
     return text.replace("-", "−")
 
 
-def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0) -> Chart:
-    """Return a chart of error probabilities: linear in the number of measurements, logarithmic in the probability."""
+def log_chart(data: Sequence[tuple[int, float]], delta: float | None, left_out: int = 0) -> Chart:
+    """Return a chart of error probabilities: linear in the number of measurements, logarithmic in the probability.
+
+    `delta` is marked, unless it is None: the rule has another target.
+    """
     shown = [(t, p) for t, p in data if p == p]  # without NaN
     if not shown:
         return Chart()
-    least = min([max(p, MIN_PROBABILITY) for _, p in shown] + [delta])
+    least = min([max(p, MIN_PROBABILITY) for _, p in shown] + [delta or 0.1])
     bottom = max(MIN_PROBABILITY, 10.0 ** floor(log10(least) - 0.15))  # the lowest point keeps away from the edge
     decades = -log10(bottom)
     last = max(t for t, _ in shown)
@@ -203,4 +206,5 @@ def log_chart(data: Sequence[tuple[int, float]], delta: float, left_out: int = 0
     if left_out:
         notes.append(f"{left_out} points were left out to save time")
     note = "; ".join(notes)
-    return Chart(points, tuple(x_ticks), tuple(y_ticks), y_position(delta), percent(delta), note, tuple(shown))
+    target = (0.0, "") if delta is None else (y_position(delta), percent(delta))
+    return Chart(points, tuple(x_ticks), tuple(y_ticks), *target, note, tuple(shown))

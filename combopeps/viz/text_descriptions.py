@@ -15,6 +15,7 @@ from combopeps.oracles import (
     MilpOracle,
     MultiPath,
     PartitionOracle,
+    ProductOracle,
     ShortestPathOracle,
     SpanningTreeOracle,
     TopKOracle,
@@ -46,6 +47,13 @@ def answer_text(answer: Any, oracle: ArgmaxOracle | None = None, *, most: int = 
     >>> answer_text(["a", "b"]), answer_text({("a", "b"), ("b", "c")})
     ('a -> b', 'a - b, b - c')
     """
+    if isinstance(oracle, ProductOracle) and answer is not None:
+        each = max(2, most // len(oracle.oracles))
+        parts = [
+            f"{printable(name)}: {answer_text(one, oracle.oracles[name], most=each, arrow=arrow)}"
+            for name, one in _by_question(answer).items()
+        ]
+        return "; ".join(parts)
     if isinstance(oracle, SpanningTreeOracle) and answer is not None:
         answer = set(answer)  # a list of edges, not a route
     if isinstance(oracle, MilpOracle) and isinstance(answer, dict):
@@ -87,6 +95,14 @@ def difference_text(
     >>> difference_text({1, 2, 3}, {2, 3, 4})
     '4 instead of 1'
     """
+    if isinstance(oracle, ProductOracle):
+        old, new = _by_question(answer), _by_question(other)
+        changes = [
+            f"{printable(name)}: {difference_text(old[name], new[name], oracle.oracles[name], most=most, arrow=arrow)}"
+            for name in old
+            if old[name] != new[name]
+        ]
+        return "; ".join(changes)
     if isinstance(oracle, SpanningTreeOracle):
         answer, other = set(answer), set(other)
     if isinstance(answer, (MultiPath, list)):
@@ -100,6 +116,11 @@ def difference_text(
     if isinstance(answer, (set, frozenset)):
         return f"{answer_text(other - answer, most=most)} instead of {answer_text(answer - other, most=most)}"
     return answer_text(other, most=most)
+
+
+def _by_question(answer: Any) -> dict[Any, Any]:
+    """Return the answers of a product by the name of the question."""
+    return answer if isinstance(answer, dict) else dict(enumerate(answer))
 
 
 def _steps(route: Any) -> list[tuple[Any, Any]]:
@@ -209,5 +230,6 @@ _KINDS: list[tuple[type[ArgmaxOracle], Any]] = [
     (PartitionOracle, lambda oracle: Kind(f"The best of each of {len(oracle.groups):,} groups", "item", "items")),
     (MilpOracle, lambda oracle: Kind("The best solution of an integer program", "variable", "variables")),
     (CpSatOracle, lambda oracle: Kind("The best solution of a constraint model", "variable", "variables")),
+    (ProductOracle, lambda oracle: Kind(f"Answers of {len(oracle.oracles):,} questions")),
     (ExplicitOracle, lambda oracle: Kind(f"The best of {len(oracle.Z):,} listed answers", "coordinate", "coordinates")),
 ]

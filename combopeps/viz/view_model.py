@@ -15,6 +15,7 @@ from combopeps.oracles.base import ArgmaxOracle, Array
 from combopeps.posterior.gaussian import GaussianPosterior
 from combopeps.problem import Problem
 from combopeps.session.result import Recommendation
+from combopeps.utils.formatting import mean_std_text
 from combopeps.utils.label_format import label_text, printable
 from combopeps.viz.svg import Chart, Picture
 
@@ -49,12 +50,45 @@ class TopAnswerRow:
         What it contains in place of parts of the recommended answer; empty for the recommended answer itself.
     probability, interval
         Estimated posterior probability of being the best answer, and its confidence interval.
+    value
+        Its value: posterior mean and standard deviation.
     """
 
     text: str
     difference: str
     probability: float
     interval: tuple[float, float]
+    value: str
+
+
+@dataclass(frozen=True)
+class ComponentRow:
+    """A component that may have to be exchanged.
+
+    Attributes
+    ----------
+    label, in_answer
+        The component, and whether the answer contains it.
+    inclusion
+        Posterior probability that the best answer contains it.
+    estimate, change
+        Posterior mean and standard deviation, and beyond which value another answer would be best, if all other
+        estimates are right; empty if unknown.
+    """
+
+    label: str
+    in_answer: bool
+    inclusion: float
+    estimate: str
+    change: str
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """Components of which it is uncertain whether the best answer contains them, and the number of those left out."""
+
+    rows: tuple[ComponentRow, ...] = ()
+    n_others: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +148,9 @@ class ReportData:
         The recommended answer, the runner-up, and what the runner-up contains in place of parts of the answer.
     error_probability, error_interval, delta, epsilon
         As in `Status`.
+    value, gap, loss
+        Value of the answer, by how much it is better than the runner-up (empty if there is none), and the expected
+        loss, as text.
     stop, verdict
         Whether the stopping rule is satisfied. If it is, `verdict` is the claim, otherwise why the run has not stopped.
     why_not_stopped
@@ -124,8 +161,10 @@ class ReportData:
         Stopping rule, policy and seed; `seed` is None where it is unknown.
     warnings, noise
         Warnings about the fit of the model, and the estimate of unknown noise (empty if the noise is known).
-    leaders
+    top_answers
         Most probable answers.
+    uncertain
+        Components that may have to be exchanged.
     most_measured, other_arms
         The arms with the most measurements, and a sentence about the arms that are left out of this list.
     open_queries, unlisted_queries
@@ -148,6 +187,9 @@ class ReportData:
     error_interval: tuple[float, float]
     delta: float
     epsilon: float
+    value: str
+    gap: str
+    loss: str
     stop: bool
     verdict: str
     samples: int
@@ -158,7 +200,8 @@ class ReportData:
     seed: int | None
     warnings: tuple[str, ...]
     noise: str
-    leaders: tuple[TopAnswerRow, ...]
+    top_answers: tuple[TopAnswerRow, ...]
+    uncertain: Uncertain
     most_measured: tuple[ArmRow, ...]
     other_arms: str
     open_queries: tuple[QueryRow, ...]
@@ -235,7 +278,7 @@ class PictureData:
     def tooltip(self, i: int) -> str:
         """Return the label of component i, its estimate, and its number of measurements."""
         times = "" if np.isnan(self.counts[i]) else f", measured {int(self.counts[i]):,} times"
-        return f"{clipped_label(self.oracle.components[i])}: {estimate_text(self.mean[i], self.std[i])}{times}"
+        return f"{clipped_label(self.oracle.components[i])}: {mean_std_text(self.mean[i], self.std[i])}{times}"
 
 
 def clipped_label(label: object) -> str:
@@ -247,20 +290,3 @@ def clipped_label(label: object) -> str:
 def clipped_node(name: object) -> str:
     """Return the label of a node as text of at most 300 characters; unlike in `clipped_label`, a tuple is no edge."""
     return clipped_label(printable(name))
-
-
-def estimate_text(mean: float, std: float) -> str:
-    """Return a mean and its standard deviation, rounded to the digits that are significant.
-
-    Examples
-    --------
-    >>> estimate_text(12.3456, 0.0321), estimate_text(1234.5, 20.0)
-    ('12.346 ± 0.032', '1,234 ± 20')
-    """
-    if not (np.isfinite(mean) and np.isfinite(std)):
-        return "unknown"
-    largest = max(abs(mean), std)
-    if largest >= 1e6 or 0.0 < largest < 1e-3:
-        return f"{mean:.3g} ± {std:.2g}".replace("-", "−")
-    digits = 2 if std <= 0.0 else int(np.clip(1 - np.floor(np.log10(std)), 0, 5))
-    return f"{mean + 0.0:,.{digits}f} ± {std:,.{digits}f}".replace("-", "−")  # + 0.0 turns -0.0 into 0.0

@@ -87,9 +87,19 @@ def posterior(name, seed):
 
 def exact(session, Z, z, epsilons, draws=100_000):
     """Shares of draws: P(z' is best) for every row of Z, and P(z is worse by over epsilon) for every epsilon."""
+    scores, gain = _scores(session, Z, z, draws)
+    best = np.bincount(scores.argmax(axis=1), minlength=len(Z)) / draws
+    return best, [float((gain > epsilon + 1e-12).mean()) for epsilon in epsilons]
+
+
+def exact_loss(session, Z, z, draws=100_000):
+    """The expected loss of z, and its standard error."""
+    _, gain = _scores(session, Z, z, draws)
+    return float(gain.mean()), float(gain.std() / np.sqrt(draws))
+
+
+def _scores(session, Z, z, draws):
     posterior = session.posterior
     noise = np.random.default_rng(99).standard_normal((draws, Z.shape[1]))
     scores = (posterior.theta_hat[0] + noise * posterior.std[0]) @ Z.T
-    best = np.bincount(scores.argmax(axis=1), minlength=len(Z)) / draws
-    gain = scores.max(axis=1) - scores[:, int((z == Z).all(axis=1).argmax())]
-    return best, [float((gain > epsilon + 1e-12).mean()) for epsilon in epsilons]
+    return scores, scores.max(axis=1) - scores[:, int((z == Z).all(axis=1).argmax())]

@@ -31,9 +31,10 @@ def draw(cone, posterior, slack, n=200):
     state = np.arange(1, 5, dtype=np.uint64)
     each, blocks, total, _ = cone.weights
     none = np.empty(0)
+    scratch = np.zeros(posterior.dim, bool), np.empty(posterior.dim, int), np.empty(cone.size, int)
     counts = _draw_kernels.karp_luby(
         state, cone.rows, cone.index, posterior.theta_hat[0], posterior.spread[0], 1.0, cone.gap, cone.width, each, blocks,
-        total, slack, none, none, 10**6, thetas,
+        total, slack, none, none, 10**6, scratch, thetas,
     )  # fmt: skip
     return counts, thetas
 

@@ -116,38 +116,40 @@ def clocks(path, names, timed):
                 rows.writerow({**dict.fromkeys(names, 1.0), **fixed, "us_per_round": us, "limit_us": 500.0})
 
 
-def test_the_page_is_written_from_the_files(tmp_path):
+def test_the_tables_are_written_from_the_files(tmp_path, capsys):
     """Differences by hand instead of clocks, which take a process each."""
     main(["--tiny", "--jobs", "1", "--only", "runs", "--out", str(tmp_path)])
-    assert not (tmp_path / "huge.md").exists()  # the clocks are missing
+    assert not (tmp_path / "clock.md").exists()  # the clocks are missing
     clocks(tmp_path / "clock.csv", (*clock.FIXED, *clock.TIMED), {"3 of 12": 100.0, "100 of 10000": 777.0})
-    clocks(tmp_path / "before.csv", ("family", "size", "policy", "us_per_round", "limit_us"), {"3 of 12": 625.0})
     tables.write_slopes(tmp_path)
     main(["--tiny", "--jobs", "1", "--only", "solved", "--out", str(tmp_path)])
-    page = (tmp_path / "huge.md").read_text()
-    assert "2 of 4 rows of TopTwo and PEPS stay within" in page
-    assert "(before: 0 of 2, now 2 of 2 of these)." in page
-    assert "<= 500 NO" in page
-    row = next(line for line in page.splitlines() if "3 of 12" in line and "<= 500 yes" in line)
-    assert [cell.strip() for cell in row.split("|")][10:14] == ["<= 500 yes", "0.20", "625", "1.25"]
-    assert "cyclic network, 1000 stops" in page
-    assert "ended by its budget" in page
+    assert "2 of 4 rows of TopTwo and PEPS are within their time limit" in capsys.readouterr().out
+    assert [cell.strip() for cell in line_of(read(tmp_path, "clock"), "3 of 12", "TopTwo").split("|")][5] == "100"
+    assert [cell.strip() for cell in line_of(read(tmp_path, "largest"), "100 of 10000").split("|")][4:6] == [
+        "24",
+        "0.78",
+    ]
+    assert "cyclic network, 1000 stops" in read(tmp_path, "solved")
+    assert "ended by its budget" in read(tmp_path, "solved")
     made = json.loads((tmp_path / "made.json").read_text())
     assert made["sections"].keys() == {"runs", "solved"}
     assert made["sections"]["runs"]["command"].startswith("python -m benchmarks.huge --tiny")
-    assert "not run" in line_of(page, "3 rings of 3", "PEPS")
+    assert "not run" in line_of(read(tmp_path, "runs"), "3 rings of 3", "PEPS")
     main(["--tiny", "--jobs", "1", "--to-the-end", "--out", str(tmp_path)])
-    page = (tmp_path / "huge.md").read_text()
-    assert "1 of 1" in line_of(page, "3 rings of 3", "PEPS")
-    assert "not run" in line_of(page, "6 x 6", "PEPS")
+    assert "1 of 1" in line_of(read(tmp_path, "runs"), "3 rings of 3", "PEPS")
+    assert "not run" in line_of(read(tmp_path, "runs"), "6 x 6", "PEPS")
     with (tmp_path / "runs.csv").open(newline="") as file:
         found = {(row["family"], row["policy"]) for row in csv.DictReader(file)}
     every = {(family, policy) for family in FAMILIES for policy in POLICIES}
     assert every - found == {("rings", "PEPS"), ("grid", "PEPS")}
 
 
+def read(folder, name):
+    return (folder / f"{name}.md").read_text()
+
+
 def line_of(page, *words):
-    """The last line of the page that has all of these cells."""
+    """The last line of the table that has all of these cells."""
     return [line for line in page.splitlines() if all(f"| {word} " in line for word in words)][-1]
 
 

@@ -97,7 +97,7 @@ def same_data(one, other):
             np.testing.assert_equal(x, y)
     ours, theirs = vars(one.status()), vars(other.status())
     for name in ours.keys() - {"z", "top_answers", "leases"}:
-        assert ours[name] == theirs[name], name
+        np.testing.assert_equal(ours[name], theirs[name], name)
 
 
 STEPS = st.lists(

@@ -174,7 +174,7 @@ def test_without_matplotlib_the_cure_is_named_before_the_work(call, monkeypatch)
 
 def test_an_error_of_ours_is_told_apart(call, monkeypatch):
     """The negative control of the fuzz tests: an unforeseen error is called unexpected."""
-    monkeypatch.setattr("combopeps.cli.show.list_instances", lambda: 1 / 0)
+    monkeypatch.setattr("combopeps.io.bundled.read_index", lambda: 1 / 0)
     assert "unexpected ZeroDivisionError" in call("list", code=1)
     with pytest.raises(ZeroDivisionError):
         main(["list", "--debug"])

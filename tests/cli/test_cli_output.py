@@ -238,7 +238,7 @@ def test_json_of_an_interruption_is_an_object(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("combopeps.cli.show.list_instances", interrupted)
+    monkeypatch.setattr("combopeps.io.bundled.read_index", interrupted)
     assert main(["list", "--json"]) == 130
     assert json.loads(capsys.readouterr().out) == {"error": "interrupted", "type": "KeyboardInterrupt"}
 

@@ -24,7 +24,7 @@ def write(folder, content, encoding="utf-8"):
 def table(folder, content, encoding="utf-8"):
     found = read_rows(write(folder, content, encoding))
     found.faults.check()
-    return found
+    return found.rows
 
 
 def refused(folder, content, encoding="utf-8"):
@@ -80,10 +80,7 @@ def test_what_was_written_is_what_is_read(tmp_path_factory, rows, index, dialect
         numbers = [repr(x) for row in rows for x in row[1:] if x is not None]
         assert all(len(x.partition(".")[2]) == 3 for x in numbers if "." in x)
         return
-    assert [label.replace("\r\n", "\n") for label in found.labels] == [label for label, _, _ in rows]
-    assert found.values == [y for _, y, _ in rows]
-    assert found.sems == [sem for _, _, sem in rows]
-    assert found.counts == [1] * len(rows)
+    assert [(label.replace("\r\n", "\n"), *numbers) for label, *numbers in found] == [(*row, 1) for row in rows]
 
 
 def test_as_pandas_writes_it(tmp_path):
@@ -92,22 +89,22 @@ def test_as_pandas_writes_it(tmp_path):
     again = frame.copy()
     for _ in range(2):
         again.to_csv(tmp_path / "x.csv")
-        found = read_rows(tmp_path / "x.csv")
-        assert (found.labels, found.values, found.counts) == (["(0, 1)", "(1, 2)"], [1.25, -3.5], [3, 1])
+        found = read_rows(tmp_path / "x.csv").rows
+        assert found == [("(0, 1)", 1.25, None, 3), ("(1, 2)", -3.5, None, 1)]
         again = pandas.read_csv(tmp_path / "x.csv")
     frame.to_csv(tmp_path / "x.csv", sep=";", decimal=",", encoding="utf-8-sig", lineterminator="\r\n")
-    assert read_rows(tmp_path / "x.csv").values == [1.25, -3.5]
+    assert [value for _, value, *_ in read_rows(tmp_path / "x.csv").rows] == [1.25, -3.5]
 
 
 def test_a_line_that_says_what_separates_fields(tmp_path):
     found = table(tmp_path, "sep=;\r\nlabel;value;a,b\r\nx;1,5;\r\n")
-    assert (found.labels, found.values) == (["x"], [1.5])
+    assert [row[:2] for row in found] == [("x", 1.5)]
     assert refused(tmp_path, "sep=;\nlabel;value\nx;y\n").line == 3
 
 
 def test_rows_and_columns_without_content_do_not_count(tmp_path):
     found = table(tmp_path, "\n\nlabel,value,,\n,,,\na,1,,\n\n , ,,\nb,2,,\n,,,\n")
-    assert (found.labels, found.values) == (["a", "b"], [1.0, 2.0])
+    assert [row[:2] for row in found] == [("a", 1.0), ("b", 2.0)]
 
 
 @pytest.mark.parametrize(
@@ -168,8 +165,7 @@ def test_a_result_that_is_missing_is_named_by_its_line(tmp_path, missing):
 
 def test_what_need_not_be_there_may_be_missing(tmp_path):
     found = table(tmp_path, "label,value,se,n\na,1,,\nb,2,NA,NaN\nc,3,0.5,4.0\n")
-    assert found.sems == [None, None, 0.5]
-    assert found.counts == [1, 1, 4]
+    assert [row[2:] for row in found] == [(None, 1), (None, 1), (0.5, 4)]
 
 
 @pytest.mark.parametrize(
@@ -192,11 +188,11 @@ def test_files_that_are_no_text_are_refused_by_name(tmp_path, content, part):
 
 @pytest.mark.parametrize("name", ["value", "Value ", "Y", "MEAN"])
 def test_names_of_columns(tmp_path, name):
-    assert table(tmp_path, f"{name}, ITEM ,Standard Error\n1,a,2\n").sems == [2.0]
-    assert table(tmp_path, f"From,To,{name}\na,b,1\n").labels == [("a", "b")]
-    assert table(tmp_path, f"source,target,key,{name},label_of_day\na,b,0,1,x\n").labels == [("a", "b", "0")]
-    assert table(tmp_path, f"left,right,{name}\na,b,1\n").labels == [("a", "b")]
-    assert table(tmp_path, f"label,item,{name}\na,b,1\n").labels == ["a"]  # the name itself counts more
+    assert table(tmp_path, f"{name}, ITEM ,Standard Error\n1,a,2\n")[0][2] == 2.0
+    assert table(tmp_path, f"From,To,{name}\na,b,1\n")[0][0] == ("a", "b")
+    assert table(tmp_path, f"source,target,key,{name},label_of_day\na,b,0,1,x\n")[0][0] == ("a", "b", "0")
+    assert table(tmp_path, f"left,right,{name}\na,b,1\n")[0][0] == ("a", "b")
+    assert table(tmp_path, f"label,item,{name}\na,b,1\n")[0][0] == "a"  # the name itself counts more
 
 
 def test_results_by_number(tmp_path):

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from combopeps import ComboPepsError, list_instances, load_instance
-from combopeps.io.instance_files import _bundled_folder, to_document
+from combopeps.io.bundled import bundled_folder
+from combopeps.io.instance_files import to_document
 
 NAMES = ["soare", "topk-paper", "two-nets", "town", "nsfnet", "cyclic-matching", "matching-sparse", "tree-e20", "knapsack-20", "which-model"]  # fmt: skip
 CASES = 40  # of each kind, for each name
 
 
 def original(name):
-    return (_bundled_folder() / f"{name}.json").read_bytes()
+    return (bundled_folder() / f"{name}.json").read_bytes()
 
 
 def truncated(data, rng):

@@ -20,7 +20,7 @@ Measured = namedtuple("Measured", ["Index", "label", "value"])
 def read(rows):
     found = read_rows(rows)
     found.faults.check()
-    return list(zip(found.labels, found.values, found.sems, found.counts, strict=True))
+    return found.rows
 
 
 class Column:

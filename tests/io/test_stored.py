@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks._bundled import STORED, stored
+from benchmarks._bundled import STORED, index, stored
 from combopeps import check_oracle, identify, list_instances, load_instance, save_instance
+from combopeps.io.bundled import read_index
 from combopeps.io.instance_files import checksum, to_document
 
 FOLDER = Path(__file__).resolve().parents[2] / "instances"
@@ -38,6 +39,10 @@ WHERE = {
 def test_every_bundled_file_is_listed():
     assert list_instances() == sorted(path.stem for path in FOLDER.glob("*.json"))
     assert set(list_instances()) == set(STORED) | BY_HAND
+
+
+def test_the_index_is_that_of_the_instances():
+    assert read_index() == index(), "run `python -m benchmarks._bundled instances`"
 
 
 @pytest.mark.parametrize("name", list_instances())

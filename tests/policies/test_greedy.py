@@ -27,8 +27,7 @@ from combopeps import (
     identify,
     simulate,
 )
-from combopeps.alternatives import RejectionSampler
-from combopeps.alternatives import _kernels as kernels
+from combopeps.alternatives import RejectionSampler, facets
 
 ALARM = 1e-6
 GENERAL = np.array([[1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0], [0.2, -1.0, 0.4]])
@@ -163,10 +162,10 @@ def test_some_facets_stand_for_all_of_them():
     cone.sync(policy.posterior, 1.0)
     weights, n, picks = cone.weights, 200, 64
     every, some, mean, equal = np.zeros((4, 60))
-    kernels.information(cone.rows, weights.each, cone.width, every)
-    kernels.information(cone.rows, np.ones(cone.size), cone.width, equal)
+    facets.information(cone.rows, weights.each, cone.width, every)
+    facets.information(cone.rows, np.ones(cone.size), cone.width, equal)
     for shift in (np.arange(n) + 0.5) / n:
-        kernels.sampled_information(
+        facets.sampled_information(
             cone.rows, weights.each, weights.blocks, weights.total, cone.width, shift, picks, some
         )
         mean += some / n

@@ -138,13 +138,11 @@ def test_arms_come_in_the_order_drawn():
     """Against the definition: the first in the order with the fewest measurements and open queries."""
     rng = np.random.default_rng(0)
     for _ in range(50):
-        initial_design, order, counts = (
-            InitialDesign(5, 3, Streams.of(int(rng.integers(1000)), 1)),
-            [],
-            np.zeros((1, 5), dtype=np.int64),
-        )
+        initial_design = InitialDesign(5, Streams.of(int(rng.integers(1000)), 1))
+        initial_design.require(3)
+        order, counts = [], np.zeros((1, 5), dtype=np.int64)
         for _ in range(5):
-            order.append(int(copy.copy(initial_design).pick(counts)[0]))
+            order.append(int(copy.deepcopy(initial_design).pick(counts)[0]))
             counts[0, order[-1]] += 1
         counts[0] = rng.integers(0, 4, size=5) + rng.integers(0, 2, size=5)
         while counts.min() < 3:

@@ -34,15 +34,16 @@ def token_file(folder):
 
 
 @contextmanager
-def client(path, *, root_path="", proxies=(), **options):
-    """Requests to a server in a thread of this process, with the limits on connections of the command."""
+def client(path, *, root_path="", proxies=(), limits=None, **options):
+    """Requests to a server in a thread of this process, with other `limits` on connections than those of the command."""
     application = app(path, **options)
+    protocol = type("Limited", (Connection,), limits or {})
     options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies), "timeout_graceful_shutdown": None}
     with (
-        running(application, http=Connection, root_path=root_path, log_level="critical", **options) as port,
+        running(application, http=protocol, root_path=root_path, log_level="critical", **options) as port,
         httpx.Client(base_url=f"http://localhost:{port}", timeout=60) as made,
     ):
-        made.writer, made.worker = application.state.writer, application.state.worker
+        made.writer = application.state.writer
         yield made
 
 
@@ -55,6 +56,15 @@ def start(path, *options, env=None):
     if not line:
         raise AssertionError(process.communicate()[1].decode())
     return process, json.loads(line)["address"]
+
+
+def status_process():
+    """The id of the process that computes reports for the server in this process; Linux only."""
+    for listed in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        for pid in map(int, listed.read_text().split()):
+            if b"status_worker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    return None
 
 
 def stop(process, sig=signal.SIGTERM):

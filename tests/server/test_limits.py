@@ -12,7 +12,6 @@ from served import ANN, MEASURER, OWNER, begun, client, server, token_file
 
 from combopeps.errors import RateLimitError
 from combopeps.server import auth, routes
-from combopeps.server import connection_limits as connections
 from combopeps.server.auth import OpenQueryCounter, Principal, RateLimiter
 from combopeps.server.schemas import MAX_QUERIES
 
@@ -36,11 +35,12 @@ def web(path):
 
 @pytest.fixture
 def guarded(path, tmp_path, monkeypatch):
-    """A server with tokens; what is held open in a test stays open unless a limit on connections closes it."""
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 600.0)
+    """A function from limits to a server with tokens; a connection stays open unless a limit on their number closes it."""
     monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
-    with client(path, tokens=token_file(tmp_path)) as made:
-        yield made
+    with ExitStack() as stack:
+        yield lambda proxies=(), **limits: stack.enter_context(
+            client(path, tokens=token_file(tmp_path), proxies=proxies, limits={"head_timeout": 600.0} | limits)
+        )
 
 
 def connected(web, source="127.0.0.1"):
@@ -142,26 +142,25 @@ def test_a_long_head_and_a_long_body_within_the_limits_are_read(web):
     assert web.get("/problem", headers={"X": "x" * 60_000}).status_code == 200
 
 
-def test_a_connection_without_a_head_in_time_is_closed(web, monkeypatch):
+def test_a_connection_without_a_head_in_time_is_closed(path):
     """Nothing, a half, drop by drop, blank lines after an answer, and a body after an answer."""
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.4)
-    early = b"POST /problem HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
-    for begin, drop in ((b"", b""), (GOOD[:30], b""), (GOOD[:30], b"x"), (GOOD, b"\r\n"), (early, b"x")):
-        with connected(web) as plug:
-            plug.sendall(begin)
-            if begin in (GOOD, early):
-                assert answer(plug) in (200, 405)
-            begun_at = time.monotonic()
-            plug.settimeout(0.1)
-            while not is_over(plug):
-                assert time.monotonic() < begun_at + 5.0, (begin, drop)
-                pour(plug, drop, 1) if drop else None
-            assert time.monotonic() > begun_at + 0.2
+    with client(path, limits={"head_timeout": 0.4}) as web:
+        early = b"POST /problem HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
+        for begin, drop in ((b"", b""), (GOOD[:30], b""), (GOOD[:30], b"x"), (GOOD, b"\r\n"), (early, b"x")):
+            with connected(web) as plug:
+                plug.sendall(begin)
+                if begin in (GOOD, early):
+                    assert answer(plug) in (200, 405)
+                begun_at = time.monotonic()
+                plug.settimeout(0.1)
+                while not is_over(plug):
+                    assert time.monotonic() < begun_at + 5.0, (begin, drop)
+                    pour(plug, drop, 1) if drop else None
+                assert time.monotonic() > begun_at + 0.2
 
 
-def test_slow_requests_within_their_time_are_answered(web, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 0.2)
-    with connected(web) as plug:
+def test_slow_requests_within_their_time_are_answered(path):
+    with client(path, limits={"head_timeout": 0.2}) as web, connected(web) as plug:
         plug.sendall(GOOD)
         assert answer(plug) == 200
         time.sleep(0.5)  # between two requests there is more time
@@ -177,10 +176,9 @@ def test_slow_requests_within_their_time_are_answered(web, monkeypatch):
         assert answer(plug) == 200
 
 
-def test_of_too_many_connections_the_oldest_is_closed(web, monkeypatch):
+def test_of_too_many_connections_the_oldest_is_closed(path):
     """The oldest one is closed: held connections lock out no client."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
-    with ExitStack() as stack:
+    with client(path, limits={"max_connections": 10}) as web, ExitStack() as stack:
         held = [stack.enter_context(connected(web)) for _ in range(40)]
         time.sleep(0.2)
         with connected(web) as plug:
@@ -192,9 +190,8 @@ def test_of_too_many_connections_the_oldest_is_closed(web, monkeypatch):
         assert not is_over(held[-1])
 
 
-def test_where_all_connections_are_busy_a_new_one_is_refused(web, monkeypatch):
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
-    with ExitStack() as stack:
+def test_where_all_connections_are_busy_a_new_one_is_refused(path):
+    with client(path, limits={"max_connections": 3}) as web, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(connected(web)).sendall(HALF % b"/ask" + b"\r\n")
         time.sleep(0.2)
@@ -204,13 +201,13 @@ def test_where_all_connections_are_busy_a_new_one_is_refused(web, monkeypatch):
 
 
 @pytest.mark.parametrize("said", [LOGIN, b"", GOOD[:20]], ids=["logins", "idle", "heads"])
-def test_of_one_address_the_oldest_that_are_not_authenticated_are_closed(guarded, monkeypatch, said):
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
+def test_of_one_address_the_oldest_that_are_not_authenticated_are_closed(guarded, said):
+    web = guarded(max_unauthenticated=3)
     with ExitStack() as stack:
-        known = [authenticated(stack, guarded) for _ in range(5)]  # these do not count
+        known = [authenticated(stack, web) for _ in range(5)]  # these do not count
         held = []
         for _ in range(10):
-            held.append(stack.enter_context(connected(guarded)))
+            held.append(stack.enter_context(connected(web)))
             held[-1].sendall(said)
         assert all(is_over(plug) for plug in held[:7])
         assert all(is_open(plug) for plug in held[7:])
@@ -220,70 +217,75 @@ def test_of_one_address_the_oldest_that_are_not_authenticated_are_closed(guarded
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all addresses of 127.0.0.0/8")
-def test_other_addresses_have_their_own_limit(guarded, monkeypatch):
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
+def test_other_addresses_have_their_own_limit(guarded):
+    web = guarded(max_unauthenticated=3)
     with ExitStack() as stack:
-        quiet = [logging_in(stack, guarded) for _ in range(3)]
-        held = [logging_in(stack, guarded, "127.0.0.2") for _ in range(10)]
+        quiet = [logging_in(stack, web) for _ in range(3)]
+        held = [logging_in(stack, web, "127.0.0.2") for _ in range(10)]
         assert all(is_over(plug) for plug in held[:7])
         assert all(is_open(plug) for plug in [*quiet, *held[7:]])
 
 
-def test_those_that_are_not_authenticated_are_closed_before_the_others(guarded, monkeypatch):
+def test_those_that_are_not_authenticated_are_closed_before_the_others(guarded):
     """However long the others have been idle; busy or not; the oldest first."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    web = guarded(max_connections=8)
     with ExitStack() as stack:
-        known = [authenticated(stack, guarded) for _ in range(5)]
-        held = [logging_in(stack, guarded) for _ in range(3)]
+        known = [authenticated(stack, web) for _ in range(5)]
+        held = [logging_in(stack, web) for _ in range(3)]
         for count in range(3):
-            known.append(authenticated(stack, guarded))
+            known.append(authenticated(stack, web))
             assert is_over(held[count])
             assert all(is_open(plug) for plug in held[count + 1 :])
         for plug in known:
             plug.sendall(KNOWN)
             assert answer(plug) == 200
-        late = authenticated(stack, guarded)  # where all are authenticated, the one that is idle for longest
+        late = authenticated(stack, web)  # where all are authenticated, the one that is idle for longest
         assert is_over(known[0])
         assert all(is_open(plug) for plug in [*known[1:], late])
 
 
-def test_the_last_request_of_a_connection_says_whether_it_is_authenticated(guarded, monkeypatch):
+def test_the_last_request_of_a_connection_says_whether_it_is_authenticated(guarded):
     """As connections of a proxy are used by one client after another."""
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
+    web = guarded(max_connections=4)
     with ExitStack() as stack:
-        known = [authenticated(stack, guarded) for _ in range(4)]
+        known = [authenticated(stack, web) for _ in range(4)]
         known[1].sendall(LOGIN)
         assert answer(known[1]) == 100
         known[2].sendall(GOOD)  # without a token
         assert answer(known[2]) == 401
         for count in (1, 2):
-            known.append(authenticated(stack, guarded))
+            known.append(authenticated(stack, web))
             assert is_over(known[count])
         for plug in (known[0], *known[3:]):
             plug.sendall(KNOWN)
             assert answer(plug) == 200
 
 
-def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded, monkeypatch):
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 2)
+def test_a_login_that_succeeds_makes_its_connection_authenticated(guarded):
+    web = guarded(max_unauthenticated=2)
     with ExitStack() as stack:
-        plug = logging_in(stack, guarded)
+        plug = logging_in(stack, web)
         plug.sendall(b'{"token": "%s"}'.ljust(900 - len(OWNER) + 2) % OWNER.encode())
         assert answer(plug) == 200
-        held = [logging_in(stack, guarded) for _ in range(5)]
+        held = [logging_in(stack, web) for _ in range(5)]
         assert is_over(held[0])
         assert is_open(plug)
 
 
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)], ids=["unknown", "trusted"])
-def test_the_limit_of_an_address_is_not_for_trusted_proxies(path, tmp_path, monkeypatch, proxies):
-    monkeypatch.setattr(connections, "MAX_UNAUTHENTICATED", 3)
-    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 600.0)
-    with client(path, tokens=token_file(tmp_path), proxies=proxies) as web, ExitStack() as stack:
+def test_the_limit_of_an_address_is_not_for_trusted_proxies(guarded, proxies):
+    web = guarded(proxies, max_unauthenticated=3)
+    with ExitStack() as stack:
         held = [logging_in(stack, web) for _ in range(8)]
         assert is_open(held[0]) == bool(proxies)
         authenticated(stack, web)
-        monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+
+
+def test_the_total_limit_is_for_trusted_proxies_too(guarded):
+    web = guarded(("127.0.0.0/8",), max_connections=8)
+    with ExitStack() as stack:
+        held = [logging_in(stack, web) for _ in range(8)]
+        assert is_open(held[0])
         authenticated(stack, web)
         assert is_over(held[0])
 
@@ -305,22 +307,25 @@ def test_hundreds_of_half_sent_logins_do_not_lock_out_a_client(path, tmp_path):
             assert web.post("/tell", json={"id": query["id"], "value": 1.0}).json()["samples"] == 1
 
 
-def test_the_body_of_a_login_has_three_seconds(guarded, monkeypatch):
-    monkeypatch.undo()  # the real limits
-    assert auth._LOGIN_TIMEOUT <= 3.0
-    assert auth._MAX_LOGIN_BYTES <= 1000
-    monkeypatch.setattr(auth, "_LOGIN_TIMEOUT", 0.1)
-    with connected(guarded) as plug:
+def test_the_body_of_a_login_has_three_seconds(path, tmp_path):
+    with client(path, tokens=token_file(tmp_path)) as web, connected(web) as plug:
         plug.sendall(HALF % b"/login" + b'\r\n{"tok')
         said = plug.recv(65_536)
         assert said.startswith(b"HTTP/1.1 408")
+        assert b"not received within 3 s" in said
         assert b"\r\nconnection: close\r\n" in said
         assert is_over(plug)
 
 
+def test_a_long_body_of_a_login_is_refused(path, tmp_path):
+    with client(path, tokens=token_file(tmp_path)) as web:
+        assert web.post("/login", content=b" " * 1001, headers={"content-type": "application/json"}).status_code == 413
+
+
 def test_other_bodies_are_not_waited_for_without_a_token(guarded):
+    web = guarded()
     for address in (b"/ask", b"/tell", b"/observe", b"/abandon", b"/nowhere", b"/"):
-        with connected(guarded) as plug:
+        with connected(web) as plug:
             plug.sendall(HALF % address + b'\r\n{"n')
             assert answer(plug) == {b"/nowhere": 404, b"/": 405}.get(address, 401)
 

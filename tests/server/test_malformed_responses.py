@@ -8,6 +8,7 @@ import httpx
 import pytest
 from cases import problems
 from unit_problem import unit_problem
+from unreliable_proxy import unreliable_proxy
 
 from combopeps import RemoteCampaign, TopKOracle
 from combopeps.errors import RemoteError
@@ -17,18 +18,29 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 VALUES = [None, True, -1, 1.5, "x", [], {}, [[0]], 10**30, [None], {"id": 0}]
 
 
-def through(monkeypatch, change):
-    """From now on, all responses pass `change(document) -> document` on their way; their headers stay."""
-    request = httpx.Client.request
+@pytest.fixture
+def proxy(abroad):
+    """A campaign behind a proxy, both by a function of a problem; `proxy.change` changes the responses."""
 
-    def changed(self, method, url, **options):
-        answer = request(self, method, url, **options)
-        if not answer.headers["content-type"].startswith("application/json"):
-            return answer
-        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(change(answer.json())))
+    def made(problem):
+        abroad(problem)
+        proxy = abroad.stack.enter_context(unreliable_proxy(abroad.address))
+        return abroad.stack.enter_context(RemoteCampaign(proxy.address)), proxy
 
-    monkeypatch.setattr(httpx.Client, "request", changed)
+    return made
+
+
+def changed_json(change):
+    """A change of responses: JSON documents become `change(document)`, and their headers stay."""
+
+    def changed(forward):
+        status, content, headers = forward()
+        try:
+            return status, json.dumps(change(json.loads(content))).encode(), headers
+        except ValueError:  # CSV
+            return status, content, headers
+
+    return changed
 
 
 def acts(campaign, query, other):
@@ -54,19 +66,21 @@ def acts(campaign, query, other):
     }
 
 
-def test_a_captive_portal_is_no_acknowledgement(abroad, monkeypatch):
+def test_a_captive_portal_is_no_acknowledgement(proxy):
     """It answers every request with 200 and a JSON object."""
-    campaign = abroad(problems()["topk"])
+    campaign, portal = proxy(problems()["topk"])
     query, other = campaign.ask(2)
-    portal = {"content-type": "application/json"}
-    document = json.dumps({"samples": 5, "open": 1, "queries": []})
-    monkeypatch.setattr(httpx.Client, "request", lambda *_, **__: httpx.Response(200, headers=portal, content=document))
+    document = json.dumps({"samples": 5, "open": 1, "queries": []}).encode()
+    portal.change = lambda forward: (200, document, {})
     for act in acts(campaign, query, other).values():
         with pytest.raises(RemoteError, match="is no server of a campaign"):
             act()
     with pytest.raises(RemoteError):
         RemoteCampaign(campaign.url)
-    monkeypatch.undo()
+    portal.change = lambda forward: (*forward()[:2], {})  # a copy of the document, without the hash
+    with pytest.raises(RemoteError, match="is no server of a campaign"):
+        RemoteCampaign(campaign.url)
+    portal.change = None
     assert campaign.samples == 0
     campaign.tell(query, 1.0)  # it is still ours to tell
     assert campaign.samples == 1
@@ -95,12 +109,14 @@ def spoilt(document, rng):
     return document
 
 
-def test_a_spoilt_response_is_a_remote_error_or_harmless(abroad, monkeypatch):
-    campaign = abroad(problems()["topk"])
+def test_a_spoilt_response_is_a_remote_error_or_harmless(proxy):
+    campaign, line = proxy(problems()["topk"])
     campaign.observe_table([("a", 1.0), ("b", 2.0), ("c", 0.5)])
-    (query, other), rng, refused = campaign.ask(2), random.Random(0), 0
-    through(monkeypatch, lambda document: spoilt(document, rng))
+    rng, refused = random.Random(0), 0
     for _ in range(15):
+        line.change = None
+        query, other = campaign.ask(2)
+        line.change = changed_json(lambda document: spoilt(document, rng))
         for name, act in acts(campaign, query, other).items():
             if name == "retract":  # which is refused the second time
                 continue
@@ -108,7 +124,6 @@ def test_a_spoilt_response_is_a_remote_error_or_harmless(abroad, monkeypatch):
                 act()
             except RemoteError:
                 refused += 1
-            campaign._asked |= {one.id: (one, campaign.client) for one in (query, other)}
     assert refused > 80
 
 
@@ -129,8 +144,8 @@ def types_of(value):
 
 
 @pytest.mark.parametrize("address", READ)
-def test_fields_of_another_type_are_refused(abroad, monkeypatch, address):
-    campaign = abroad(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None))
+def test_fields_of_another_type_are_refused(proxy, address):
+    campaign, line = proxy(unit_problem(TopKOracle(["a", "b", "c"], k=1), noise_std=None))
     campaign.observe_table([(label, i + 0.1 * j) for i, label in enumerate("abc") for j in range(4)])
     campaign.ask(lease=3600.0)
     document = httpx.get(campaign.url + address).json()
@@ -158,34 +173,33 @@ def test_fields_of_another_type_are_refused(abroad, monkeypatch, address):
             if isinstance(old, list) and isinstance(value, list):
                 continue
             place[path[-1]] = value
-            with monkeypatch.context() as patch:
-                through(patch, lambda _, changed=changed: changed)
-                try:
-                    read()
-                except RemoteError as error:
-                    assert "cannot be understood" in str(error)  # noqa: PT017
-                else:
-                    pytest.fail(f"{path} = {value!r} instead of {old!r} was taken")
+            line.change = changed_json(lambda _, changed=changed: changed)
+            try:
+                read()
+            except RemoteError as error:
+                assert "cannot be understood" in str(error)  # noqa: PT017
+            else:
+                pytest.fail(f"{path} = {value!r} instead of {old!r} was taken")
             checked += 1
     assert checked > 50
 
 
 @pytest.mark.parametrize("field", ["problem", "policy", "stopping", "delta", "seed", "versions"])
-def test_a_header_that_makes_no_sense_is_refused(abroad, monkeypatch, field):
-    """With a mark that fits, as of a server of another release."""
-    url, request = abroad(problems()["topk"]).url, httpx.Client.request
+def test_a_header_that_makes_no_sense_is_refused(proxy, field):
+    """With a hash that fits, as of a server of another release."""
+    campaign, line = proxy(problems()["topk"])
 
-    def changed(self, method, url, **options):
-        answer = request(self, method, url, **options)
-        content = json.dumps({name: each for name, each in answer.json().items() if name != field} | values).encode()
-        mark = hashlib.blake2b(content, digest_size=8).hexdigest()
-        return httpx.Response(200, headers={"content-type": "application/json", CAMPAIGN_HEADER: mark}, content=content)
+    def changed(forward):
+        header = json.loads(forward()[1])
+        content = json.dumps({name: each for name, each in header.items() if name != field} | values)
+        mark = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        return 200, content.encode(), {CAMPAIGN_HEADER: mark}
 
-    monkeypatch.setattr(httpx.Client, "request", changed)
+    line.change = changed
     for values in ({}, {field: None}, {field: "nonsense"}, {field: []}, {field: -1.5}):
         if field == "seed" and values == {field: -1.5}:
             continue
         if field == "versions" and values == {field: []}:
             continue
         with pytest.raises(RemoteError, match=r"no server of a campaign|cannot be read here"):
-            RemoteCampaign(url)
+            RemoteCampaign(campaign.url)

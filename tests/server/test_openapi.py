@@ -2,13 +2,14 @@
 
 import json
 
-import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from served import begun, client
+
+from combopeps import Campaign
 
 POSTS = ("/ask", "/tell", "/observe", "/abandon", "/correct", "/retract", "/login")
 
@@ -94,11 +95,15 @@ def test_no_fault_in_bodies_with_the_right_names(web):
     check()
 
 
-def test_the_check_sees_a_fault(web, monkeypatch):
+def test_the_check_sees_a_fault(tmp_path):
     """So that what passes above could fail."""
 
-    def broken(campaign):
-        raise RuntimeError("broken")
+    class Broken(Campaign):
+        @property
+        def open_queries(self):
+            raise RuntimeError("broken")
 
-    monkeypatch.setattr("combopeps.server.routes._open", broken)
-    assert httpx.get(f"{web.base_url}/open").status_code == 500
+    path = tmp_path / "campaign.db"
+    begun(path)
+    with client(None, opened=lambda: Broken.open(path)) as web, pytest.raises(AssertionError, match="/open"):
+        fuzz(web, 1)

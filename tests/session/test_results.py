@@ -121,7 +121,7 @@ def test_a_table_of_components(result):
     pandas = pytest.importorskip("pandas")
     frame = result.to_frame()
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == ["label", "mean", "std", "pulls", "in_answer"]
+    assert list(frame.columns) == ["label", "mean", "std", "pulls", "in_answer", "inclusion"]
     assert frame["label"].tolist() == list(TRUTH)
     assert frame["pulls"].dtype == np.int64
     assert frame["pulls"].tolist() == list(result.pulls.values())

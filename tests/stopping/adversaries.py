@@ -68,9 +68,8 @@ class Watched(VerifiedRule):
     results = Results
 
     def check_problem(self, problem, estimate=None):
-        first = self._requests is None
         super().check_problem(problem, estimate)
-        if first:
+        if not isinstance(self.requests.fresh, Results):
             self.requests.fresh = self.results(problem.signal)
 
     def continued(self):
@@ -84,7 +83,7 @@ class Discarding(Watched):
 
     def check(self, view):
         fresh = self.requests.fresh
-        if not self.requests.outstanding and self._attempt is not None and view.t != self._seen + fresh.samples:
+        if not self.requests.outstanding and self.proof is not None and view.t != self._seen + fresh.samples:
             fresh.restart()
         verdict = super().check(view)
         self._seen = view.t
@@ -131,7 +130,7 @@ class Subtracting(Watched):
 
     def check(self, view):
         fresh = self.requests.fresh
-        if self._attempt is not None and not self.requests.outstanding:
+        if self.proof is not None and not self.requests.outstanding:
             fresh.totals[:] = view.data.totals - self._start
         verdict = super().check(view)
         if fresh.samples == 0:

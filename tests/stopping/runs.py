@@ -1,11 +1,12 @@
 """Many runs of `identify` on one instance: how often a rule stops, how often with a wrong answer."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import binom, binomtest
 from unit_problem import unit_problem
+from unlisted import Unlisted
 
 from combopeps import (
     ExplicitOracle,
@@ -136,6 +137,12 @@ def dense(gap=0.02, budget=400):
     arms = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [0.5, 0.0, 1.0]])
     oracle = ExplicitOracle([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0], [0.5, 0.5, 0.2]])
     return Instance(unit_problem(oracle, arms), np.array([gap, 0.0, -0.5]), budget)
+
+
+def unlisted(instance):
+    """The same instance, whose answers no rule can list."""
+    problem = instance.problem
+    return replace(instance, problem=unit_problem(Unlisted(problem.oracle)))
 
 
 FAMILIES = {

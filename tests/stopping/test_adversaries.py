@@ -185,7 +185,7 @@ def test_a_run_in_pieces_is_the_run_as_a_whole(batch_size):
         one = (lambda labels, each=measure: [each(label) for label in labels]) if batch_size > 1 else measure
 
         def until_it_begins(session, query, y, rule=rule):
-            if rule._attempt is not None:
+            if rule.proof is not None:
                 raise Pause
 
         with pytest.raises(Pause):
@@ -194,7 +194,9 @@ def test_a_run_in_pieces_is_the_run_as_a_whole(batch_size):
         while result is None or result.stop_reason != "verified":
             result = session.run(one, budget=piece, batch_size=batch_size)
             calls += 1
-        ends.append((result.pulls, result.answer, result.claim, [bet.X.tolist() for bet in rule._placed]))
+        ends.append(
+            (result.pulls, result.answer, result.claim, [bet["X"].tolist() for bet in rule.state_dict()["placed"]])
+        )
     assert calls > 10
     assert ends[0] == ends[1]
 
@@ -205,7 +207,7 @@ def test_requests_that_were_interrupted_are_made_again():
     session = Session(plain(TopKOracle(2, k=1)), policy="top-two", stopping=rule)
 
     def measure(item):
-        if rule._attempt is not None and not failed:
+        if rule.proof is not None and not failed:
             failed.append(item)
             raise OSError
         return [0.5, 0.0][item] + rng.normal()

@@ -140,7 +140,7 @@ def test_shares_are_balanced():
     """Top-k: the rivals across the boundary are equally far from passing, and the far ones want nearly nothing."""
     theta = np.array([1.0, 0.9, 0.5, 0.4, -5.0])
     _, bets = begun(unit_problem(TopKOracle(5, k=2)), theta, each=400)
-    shares = bets._shares
+    shares = bets.state_dict()["shares"]
     assert shares[4] < 0.02
     assert shares[1] > shares[0]
     assert shares[2] > shares[3]

@@ -4,12 +4,13 @@ The best two answers are almost tied, so that an early stop is wrong half of the
 accused with probability 1e-4 at most.
 """
 
+from pkgutil import resolve_name
+
 import numpy as np
 import pytest
-from runs import FAMILIES, Outcome, cyclic, is_decided, near_tie, run_many, top_k
+from runs import FAMILIES, Outcome, cyclic, is_decided, near_tie, run_many, top_k, unlisted
 
 from combopeps import CertifiedRule, VerifiedRule
-from combopeps.stopping import verified
 from combopeps.stopping.certificates import betting_rounds as rounds
 from combopeps.stopping.certificates import e_process as bets
 from combopeps.stopping.certificates import fixed_plan, time_uniform
@@ -63,30 +64,23 @@ def test_an_epsilon_larger_than_the_gap_ends_ties(rule):
     assert outcome.stopped == 6
 
 
-@pytest.fixture
-def by_plan(monkeypatch):
-    """As if rivals could not be listed."""
-    monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
-    monkeypatch.setattr(verified, "list_answers", lambda *_: None)
-
-
-def test_quantiles_of_nothing_are_caught(monkeypatch, by_plan):
+def test_quantiles_of_nothing_are_caught(monkeypatch):
     """Any lead in the fresh data is enough."""
     monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: np.full(len(spend), 0.05))
-    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), near_tie(budget=80), 30, seed=4).refutes(DELTA)
+    assert run_many(lambda: VerifiedRule(DELTA, explore=0.5), unlisted(near_tie(budget=80)), 30, seed=4).refutes(DELTA)
 
 
 @pytest.mark.slow
-def test_halved_quantiles_are_caught(monkeypatch, by_plan):
+def test_halved_quantiles_are_caught(monkeypatch):
     true = fixed_plan.boundaries
     monkeypatch.setattr(fixed_plan, "boundaries", lambda fractions, spend: 0.5 * true(fractions, spend))
     eager = lambda: VerifiedRule(DELTA, explore=0.5)  # noqa: E731, errs in 20 % of its runs, so that 400 show it
-    assert run_many(eager, near_tie(budget=150), 400, seed=4, against=DELTA).refutes(DELTA)
+    assert run_many(eager, unlisted(near_tie(budget=150)), 400, seed=4, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
-def test_plans_keep_to_delta(by_plan):
-    assert not run_many(RULES["verified"], near_tie(), 1000, seed=1, against=DELTA).refutes(DELTA)
+def test_plans_keep_to_delta():
+    assert not run_many(RULES["verified"], unlisted(near_tie()), 1000, seed=1, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow
@@ -110,23 +104,18 @@ def test_edges_that_are_ruled_out_on_any_evidence_are_caught(monkeypatch):
     assert run_many(RULES["certified"], cyclic(), 300, seed=7, against=DELTA).refutes(DELTA)
 
 
-def test_a_rival_that_is_dropped_is_caught(monkeypatch):
+@pytest.mark.parametrize(
+    ("rule", "rivals"),
+    [
+        ("verified", "combopeps.stopping.verified.rival_rows"),
+        pytest.param("certified", "combopeps.stopping.certificates.time_uniform.listed_rows", marks=pytest.mark.slow),
+    ],
+)
+def test_a_rival_that_is_dropped_is_caught(rule, rivals, monkeypatch):
     """The first item is bad and the last two are close: without the close one, whichever is ahead is confirmed."""
-    true = verified.rival_rows
-    monkeypatch.setattr(verified, "rival_rows", lambda *arguments: true(*arguments)[[0]])
-    assert run_many(RULES["verified"], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)
-
-
-@pytest.mark.slow
-def test_a_certificate_that_looks_at_the_first_rival_only_is_caught(monkeypatch):
-    """An upper bound of the evidence, as a local search would give: the first item is bad, the last two are close."""
-    true = time_uniform.listed_rows
-
-    def first(oracle, z_hat, epsilon=0.0):
-        return true(oracle, z_hat, epsilon)[[0]]
-
-    monkeypatch.setattr(time_uniform, "listed_rows", first)
-    assert run_many(RULES["certified"], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)
+    true = resolve_name(rivals)
+    monkeypatch.setattr(rivals, lambda *arguments: true(*arguments)[[0]])
+    assert run_many(RULES[rule], near_tie(bad=1, budget=300), 200, seed=5, against=DELTA).refutes(DELTA)
 
 
 @pytest.mark.slow

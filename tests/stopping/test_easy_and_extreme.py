@@ -7,10 +7,11 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 from scipy.stats import norm
 from unit_problem import unit_problem
+from unlisted import Unlisted
 
 from combopeps import ExplicitOracle, MatchingOracle, ShortestPathOracle, TopKOracle, TopTwo, VerifiedRule, identify
 from combopeps.errors import ParameterError
-from combopeps.stopping import View, verified
+from combopeps.stopping import View
 from combopeps.stopping.certificates.alpha_spending import boundaries, share_at
 from combopeps.stopping.certificates.fixed_plan import plan_counts
 
@@ -39,17 +40,14 @@ def truth(oracle, gap):
     return theta + (gap if oracle.domain == "nonnegative" else 0.0)
 
 
-@pytest.fixture(params=["bets", "plan"])
-def way(request, monkeypatch):
-    """Of verifying: by bets where rivals are listed, or by a plan even there."""
-    if request.param == "plan":
-        monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
+by_bets_and_by_plan = pytest.mark.parametrize("hidden", [lambda oracle: oracle, Unlisted], ids=["bets", "plan"])
 
 
+@by_bets_and_by_plan
 @pytest.mark.parametrize("kind", ORACLES)
 @pytest.mark.parametrize("gap", [3.0, 1e3, 1e6])
-def test_easy_problems_are_verified(kind, gap, way):
-    oracle = ORACLES[kind]()
+def test_easy_problems_are_verified(kind, gap, hidden):
+    oracle = hidden(ORACLES[kind]())
     theta, noise = truth(oracle, gap), np.random.default_rng(0)
     means = dict(zip(oracle.components, theta, strict=True))
     for noise_std in (1.0, 1e-3):
@@ -89,7 +87,7 @@ def test_plans_are_finite(kind, gap):
     assert n.sum() < 2000.0 * oracle.dim / min(gap, 1.0) ** 2
 
 
-def test_what_no_plan_can_do_is_said(monkeypatch):
+def test_what_no_plan_can_do_is_said():
     oracle = ExplicitOracle(np.eye(2))
     policy = TopTwo(unit_problem(oracle), 0)
     policy.pulls[0], policy.weights[0], policy.totals[0] = 10**18, 1e18, [1e10, 0.0]  # a gap of 1e-8, known to 1e-9
@@ -120,12 +118,13 @@ def test_a_delta_below_what_is_right_is_refused():
         VerifiedRule(1e-150)
 
 
+@by_bets_and_by_plan
 @pytest.mark.parametrize("delta", [1e-12, 1e-30])
-def test_tiny_deltas_take_as_long_as_they_must(delta, way):
+def test_tiny_deltas_take_as_long_as_they_must(delta, hidden):
     """At least as long as a test of two means at this level on its own."""
     noise = np.random.default_rng(1)
     result = identify(
-        unit_problem(TopKOracle(2, k=1)),
+        unit_problem(hidden(TopKOracle(2, k=1))),
         lambda i: [2.0, 0.0][i] + noise.normal(),
         stopping=VerifiedRule(delta),
         budget=20_000,

@@ -1,15 +1,15 @@
 """`VerifiedRule` step by step: its allocation is fixed, and it speaks of no other answer than the one it fixed."""
 
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
 from unit_problem import unit_problem
+from unlisted import Unlisted
 
 from combopeps import TopKOracle, TopTwo, VerifiedRule, identify
-from combopeps.stopping import View, verified
-from combopeps.stopping.certificates import e_process as bets
+from combopeps.stopping import View
 
 
 def view(policy, error_probability=0.0, seed=0):
@@ -19,8 +19,8 @@ def view(policy, error_probability=0.0, seed=0):
     return flat
 
 
-def explored(values=(1.0, 0.0), each=5, prior_std=1.0):
-    policy = TopTwo(unit_problem(TopKOracle(len(values), k=1), prior_std=prior_std), 0)
+def explored(values=(1.0, 0.0), each=5, prior_std=1.0, hidden=lambda oracle: oracle):
+    policy = TopTwo(unit_problem(hidden(TopKOracle(len(values), k=1)), prior_std=prior_std), 0)
     for arm, value in enumerate(values):
         for _ in range(each):
             policy.learn(arm, value)
@@ -44,19 +44,16 @@ def measure(policy, rule, arm, y, sem=None):
     policy.learn(arm, y, 1.0 if sem is None else sem**-2)
 
 
+def remaining_delta(rule):
+    return rule.state_dict()["left"]
+
+
 def feed(policy, rule, verdict, values):
     """Measure what the rule requests."""
     rule.request(verdict)
     while rule.requests.wanted:
         arm = rule.requests.wanted[0]
         measure(policy, rule, arm, values[arm])
-
-
-@pytest.fixture
-def by_plan(monkeypatch):
-    """As if rivals could not be listed."""
-    monkeypatch.setattr(verified, "rival_rows", lambda *_: None)
-    monkeypatch.setattr(verified, "list_answers", lambda *_: None)
 
 
 def test_it_waits_for_exploration():
@@ -88,21 +85,21 @@ def test_old_data_do_not_count():
         verdict = rule.check(view(policy))
 
 
-def test_a_certificate_of_the_run_ends_what_verification_would_not(monkeypatch):
-    """Bets that never win: the run ends all the same, by what it has measured itself."""
-    monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+def test_a_certificate_of_the_run_ends_what_verification_would_not():
+    """Bets on ties never win: the run ends all the same, by what its other queries have measured."""
     policy = explored()
     rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(view(policy))
     while not verdict.stop:
-        feed(policy, rule, verdict, [1.0, 0.0])
+        feed(policy, rule, verdict, [0.0, 0.0])
+        for arm in (0, 1):
+            measure(policy, rule, arm, [3.0, -3.0][arm])
         verdict = rule.check(view(policy))
     assert "certified on all queries of the run" in verdict.claim
     assert policy.samples < 200
 
 
-def test_history_does_not_count_for_that_certificate(monkeypatch):
-    monkeypatch.setattr(bets.Bet, "log_evidence", lambda self: np.full(len(self.X), -1.0))
+def test_history_does_not_count_for_that_certificate():
     policy = explored((9.0, 0.0), each=2000, prior_std=10.0)
     rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(view(policy))
@@ -112,8 +109,8 @@ def test_history_does_not_count_for_that_certificate(monkeypatch):
         verdict = rule.check(view(policy))
 
 
-def test_what_else_is_measured_is_not_part_of_a_plan(by_plan):
-    policy = explored()
+def test_what_else_is_measured_is_not_part_of_a_plan():
+    policy = explored(hidden=Unlisted)
     rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(view(policy))
     while not verdict.stop:
@@ -123,19 +120,19 @@ def test_what_else_is_measured_is_not_part_of_a_plan(by_plan):
     assert rule.attempts == 1
 
 
-def test_a_standard_error_of_its_own_makes_a_plan_fail(by_plan):
-    policy = explored()
+def test_a_standard_error_of_its_own_makes_a_plan_fail():
+    policy = explored(hidden=Unlisted)
     rule = begun(VerifiedRule(0.05), policy)
     verdict = rule.check(view(policy))
     rule.request(verdict)
     arm = rule.requests.wanted[0]
     measure(policy, rule, arm, [5.0, 0.0][arm], 0.5)
     feed(policy, rule, replace(verdict, requested_arms=None), [5.0, 0.0])
-    left = rule._left
+    left = remaining_delta(rule)
     verdict = rule.check(view(policy))
     assert not verdict.stop
     assert rule.attempts == 2
-    assert rule._left < left
+    assert remaining_delta(rule) < left
 
 
 def test_what_else_is_measured_is_not_part_of_an_epoch():
@@ -151,7 +148,7 @@ def test_what_else_is_measured_is_not_part_of_an_epoch():
                 measure(policy, rule, arm, 3.0)
         feed(policy, rule, verdict, [1.0, 0.0])
         rule.check(view(policy))
-        evidence.append([(bet.X.copy(), bet.I.copy()) for bet in rule._placed])
+        evidence.append([(bet["X"].copy(), bet["I"].copy()) for bet in rule.state_dict()["placed"]])
     np.testing.assert_array_equal(evidence[0], evidence[1])
     assert (np.array(evidence)[:, :, 1] > 0.0).all()
 
@@ -173,40 +170,42 @@ def test_the_claim_is_about_the_answer_that_was_fixed(values):
 
 
 def test_attempts_share_delta():
-    policy, spent = explored(), 0.0
-    rule = begun(VerifiedRule(0.05), policy)
-    for _ in range(6):
-        before = rule._left
-        rule._begin(view(policy))
-        spent += before - rule._left
-    assert spent <= 0.05
-    assert rule._left > 0
+    """Each attempt takes a part of what the ones before have left; a result with its own error ends it."""
+    policy = explored(hidden=Unlisted)
+    rule, left = begun(VerifiedRule(0.05), policy), [0.05]
+    verdict = rule.check(view(policy))
+    for number in range(1, 4):
+        assert rule.attempts == number
+        left.append(remaining_delta(rule))
+        rule.request(verdict)
+        measure(policy, rule, rule.requests.wanted[0], 0.0, 0.5)
+        feed(policy, rule, replace(verdict, requested_arms=None), [1.0, 0.0])
+        verdict = rule.check(view(policy))
+    assert all(one > other > 0.0 for one, other in pairwise(left))
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_loop_does_not_disturb_a_plan(seed, by_plan):
+def test_the_loop_does_not_disturb_a_plan(seed):
     """Counts at the looks are the planned ones: every attempt that began is looked at."""
-    looked, began = [], []
+    looked = []
 
     class Watched(VerifiedRule):
-        def _begin(self, view):
-            began.append(1)
-            return super()._begin(view)
-
-        def _continue(self, view, attempt):
-            looked.append(np.array_equal(self.requests.fresh.counts, attempt.counts[attempt._look]))
-            return super()._continue(view, attempt)
+        def check(self, view):
+            attempt = self.state_dict()["attempt"]
+            if attempt is not None and not self.requests.outstanding:
+                looked.append(np.array_equal(self.requests.fresh.counts, attempt["counts"][attempt["look"]]))
+            return super().check(view)
 
     noise = np.random.default_rng(seed)
     truth = [0.3, 0.0, -0.2]
     identify(
-        unit_problem(TopKOracle(3, k=1)),
+        unit_problem(Unlisted(TopKOracle(3, k=1))),
         lambda i: truth[i] + noise.normal(),
         stopping=Watched(0.05),
         budget=3000,
         rng=seed,
     )
-    assert began
+    assert looked
     assert all(looked)
 
 

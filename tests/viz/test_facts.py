@@ -149,7 +149,12 @@ def test_nothing_measured_yet(tmp_path):
     facts = report_data(campaign)
     assert facts.samples == 0
     assert (
-        facts.most_measured == facts.leaders == facts.open_queries == facts.recent_results == facts.chart.points == ()
+        facts.most_measured
+        == facts.top_answers
+        == facts.open_queries
+        == facts.recent_results
+        == facts.chart.points
+        == ()
     )
     assert {line.css_class for line in facts.picture.lines} == {"e-faint"}
     page = render(facts)

@@ -19,7 +19,7 @@ _LARGER_THAN = 1.0 + 1e-9  # factor that excludes differences by rounding
 _COMPONENTS_PER_STEP = 8  # one measurement at a time for so many components of a row
 
 
-@njit(cache=True)
+@njit(inner=True)
 def conjugate(mu, grid, table):
     """h*(mu), interpolated linearly: never too small, as h* is convex."""
     if mu >= MAX_MU:
@@ -31,7 +31,7 @@ def conjugate(mu, grid, table):
     return (1.0 - share) * table[i] + share * table[i + 1]
 
 
-@njit(cache=True)
+@njit(inner=True)
 def cap_and_height(room):
     """h'(room), the largest mu for which the maximiser lies below the limit `room`, and h(room)."""
     if room == inf:
@@ -42,7 +42,7 @@ def cap_and_height(room):
     return room + exp(log_phi(room) - log_tail), 0.5 * room * room + _LN2 + log_tail
 
 
-@njit(cache=True)
+@njit(inner=True)
 def set_term(terms, a, n, rho, kappa, limit):
     """Set the terms of component a after n measurements; unmeasured ones have no penalty if they have a limit."""
     root = 0.0
@@ -55,7 +55,7 @@ def set_term(terms, a, n, rho, kappa, limit):
     terms[a, CAP], terms[a, HEIGHT] = cap_and_height(limit / root if 0.0 < root < inf else inf)
 
 
-@njit(cache=True)
+@njit
 def all_terms(n, rho, kappa, limit):
     """The terms of every component, (d, 5)."""
     terms = np.empty((len(n), 5))
@@ -64,7 +64,7 @@ def all_terms(n, rho, kappa, limit):
     return terms
 
 
-@njit(cache=True)
+@njit(inner=True)
 def slope(mu, grid, slopes):
     """h*'(mu) at the next lower grid point: accurate enough for bisection."""
     if mu >= MAX_MU:
@@ -73,7 +73,7 @@ def slope(mu, grid, slopes):
     return slopes[i]
 
 
-@njit(cache=True)
+@njit(inner=True)
 def penalty(lam, a, terms, grid, table):
     """pen_a(lam) = max_{x <= room_a} [lam x / sqrt(w_a) - h(x)] + constant_a; 0 where w_a is infinite."""
     if terms[a, ROOT] == 0.0:
@@ -84,7 +84,7 @@ def penalty(lam, a, terms, grid, table):
     return conjugate(mu, grid, table) + terms[a, CONSTANT]
 
 
-@njit(cache=True)
+@njit
 def penalty_matrix(lams, terms, grid, table):
     """pen_a(lam), (E, d)."""
     out = np.empty((len(lams), len(terms)))
@@ -94,7 +94,7 @@ def penalty_matrix(lams, terms, grid, table):
     return out
 
 
-@njit(cache=True)
+@njit
 def best_multipliers(indptr, indices, data, gaps, terms, grid, table, slopes):
     """For every row, the lam that maximises lam gap - sum_a pen_a(lam |y_a|), and the maximum."""
     lams, values = np.empty(len(gaps)), np.empty(len(gaps))
@@ -104,7 +104,7 @@ def best_multipliers(indptr, indices, data, gaps, terms, grid, table, slopes):
     return lams, values
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _best(indices, data, gap, terms, grid, table, slopes):
     """The same for one row."""
     spread = 0.0
@@ -135,7 +135,7 @@ def _best(indices, data, gap, terms, grid, table, slopes):
     return lam, value
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _derivative(lam, indices, data, gap, terms, grid, slopes):
     """Derivative of the evidence in lam."""
     total = gap
@@ -149,7 +149,7 @@ def _derivative(lam, indices, data, gap, terms, grid, slopes):
     return total
 
 
-@njit(cache=True)
+@njit
 def allocate(indptr, indices, data, gaps, n, gain, rho, kappa, limit, values, chosen, grid, table, slopes):
     """Fill `chosen` with components, always for the row with the least evidence against it; n and `values` are updated.
 
@@ -171,7 +171,7 @@ def allocate(indptr, indices, data, gaps, n, gain, rho, kappa, limit, values, ch
         values[r] = value
 
 
-@njit(cache=True)
+@njit(inner=True)
 def _allocate_to_row(components, weights, n, gain, rho, kappa, limit, terms, chosen):
     """Choose components of one row, each time the one whose measurement reduces the variance of its gap most."""
     for s in range(len(chosen)):

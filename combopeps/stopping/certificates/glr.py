@@ -151,11 +151,11 @@ def sphere_test(
 
 def cap_height(dim: int, share: float) -> float:
     """Compute c with P(u_1 >= c) = share <= 1/2 for u uniform on the unit sphere of R^dim."""
-    from scipy.stats import beta as beta_law
+    from scipy.special import betainccinv
 
     if dim == 1:
         return 1.0
-    return float(np.sqrt(beta_law.isf(2.0 * share, 0.5, 0.5 * (dim - 1))))
+    return float(np.sqrt(betainccinv(0.5, 0.5 * (dim - 1), 2.0 * share)))
 
 
 def _basis(oracle: ArgmaxOracle, estimate: Normal) -> Array:

@@ -1,9 +1,10 @@
-"""A proxy that loses, doubles and delays requests and answers, in a thread of this process."""
+"""A proxy that loses, repeats, delays or changes requests and responses, in a thread of this process."""
 
 import random
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
@@ -14,14 +15,17 @@ FATES = ("pass", "lost before", "lost after", "cut", "doubled", "late", "busy")
 
 
 class Proxy(ThreadingHTTPServer):
-    """Each request meets its fate by `weights` (in the order of FATES); `met` counts them."""
+    """Each request meets its fate by `weights` (in the order of FATES); `met` counts them.
+
+    `change(forward)`, if it is set, returns status, content and headers of a response; `forward()` has the server's.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
     def __init__(self, target, weights, seed=0):
         self.target, self.weights, self.random, self.lock = target, weights, random.Random(seed), Lock()
-        self.met = Counter()
+        self.met, self.change = Counter(), None
         super().__init__(("127.0.0.1", 0), Handler)
 
     def fate(self):
@@ -36,6 +40,7 @@ class Proxy(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # header and body are written separately
 
     def log_message(self, *words):
         pass
@@ -49,7 +54,8 @@ class Handler(BaseHTTPRequestHandler):
         if fate == "busy":
             self.answer(503, b'{"error": "busy", "type": "LockError"}', {"retry-after": "0"})
             return
-        status, said, headers = self.forward(body)
+        forward, change = partial(self.forward, body), self.server.change
+        status, said, headers = forward() if change is None else change(forward)
         if fate == "doubled":
             status, said, headers = self.forward(body)
         if fate == "late":
@@ -84,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def flaky(address, weights, seed=0):
+def unreliable_proxy(address, weights=(1, 0, 0, 0, 0, 0, 0), seed=0):
     """The proxy before a server; its own address is `.address`."""
     proxy = Proxy(address.removeprefix("http://"), weights, seed)
     proxy.address = f"http://127.0.0.1:{proxy.server_port}"
